@@ -63,6 +63,10 @@ type WorkerReceipt struct {
 	FinalText     string       `json:"finalText,omitempty"`
 	StderrTail    string       `json:"stderrTail,omitempty"`
 	Warnings      []string     `json:"warnings,omitempty"`
+
+	Tampered []string `json:"tampered,omitempty"` // executable git configuration that appeared during the turn, or ".git"
+	Nested   []string `json:"nested,omitempty"`   // git repositories inside the worktree
+	Ignored  []string `json:"ignored,omitempty"`  // files that no tree can hold: sockets, pipes, devices, ".git" look-alikes
 }
 
 // Try is one start of a worker program within an attempt.
