@@ -187,3 +187,8 @@ type Error struct {
 	Retryable bool     `json:"retryable"`
 	Paths     []string `json:"paths,omitempty"`
 }
+
+// ErrorDocument is the last line on standard error of a command that failed in JSON mode.
+type ErrorDocument struct {
+	Error Error `json:"error"`
+}
