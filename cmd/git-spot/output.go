@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/git-spot/git-spot/schemas"
+)
+
+// The rule of this file: the result goes to standard output, as text for people or as one JSON
+// document for programs; everything else goes to standard error, each line "git-spot: ". Text that
+// somebody else wrote reaches a terminal only with its control bytes escaped.
+
+// jsonMode says whether results and errors are JSON: what --format or --json say, and without them
+// whether standard output is something else than a terminal. It reads the command line itself, since
+// it must also be right when that cannot be parsed.
+func (e *env) jsonMode() bool {
+	asked := ""
+	for i, arg := range e.args {
+		switch {
+		case arg == "--":
+			return choose(asked, e.stdoutIsTerminal)
+		case arg == "--json":
+			asked = "json"
+		case strings.HasPrefix(arg, "--format="):
+			asked = strings.TrimPrefix(arg, "--format=")
+		case arg == "--format" && i+1 < len(e.args):
+			asked = e.args[i+1]
+		}
+	}
+	return choose(asked, e.stdoutIsTerminal)
+}
+
+func choose(asked string, terminal bool) bool {
+	switch asked {
+	case "json":
+		return true
+	case "text":
+		return false
+	default:
+		return !terminal
+	}
+}
+
+// result prints what a command has to say: document as one JSON document, or what text writes.
+func (e *env) result(document any, text func(w io.Writer)) error {
+	if e.jsonMode() {
+		return e.document(document)
+	}
+	return e.text(text)
+}
+
+// textResult is result for the commands whose result is a text by nature: they print it wherever it
+// goes, and the document only on request.
+func (e *env) textResult(document any, text func(w io.Writer)) error {
+	if e.global.json || e.global.format == "json" {
+		return e.document(document)
+	}
+	return e.text(text)
+}
+
+func (e *env) document(v any) error {
+	data, err := schemas.MarshalIndent(v)
+	if err != nil {
+		return err
+	}
+	_, err = e.out.Write(data)
+	return err
+}
+
+// jsonLine prints v as one line, for the commands that print a stream of objects.
+func (e *env) jsonLine(v any) error {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	_, err := e.out.Write(line.Bytes())
+	return err
+}
+
+func (e *env) text(write func(w io.Writer)) error {
+	out := &stickyWriter{w: e.textOut()}
+	write(out)
+	return out.err
+}
+
+// textOut is standard output for text of any origin.
+func (e *env) textOut() io.Writer {
+	if e.stdoutIsTerminal {
+		return escapeWriter{e.out}
+	}
+	return e.out
+}
+
+// warn prints a line on standard error that is not the end of the command.
+func (e *env) warn(format string, args ...any) { e.complain("", fmt.Sprintf(format, args...)) }
+
+func (e *env) complain(prefix, message string) {
+	for line := range strings.SplitSeq(message, "\n") {
+		fmt.Fprintf(e.err, "git-spot: %s%s\n", prefix, escape(line))
+	}
+}
+
+// stickyWriter remembers the first error, so that text can be written without checking each line.
+type stickyWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (s *stickyWriter) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.w.Write(p)
+	s.err = err
+	return n, err
+}
+
+// escapeWriter writes what it gets with control bytes escaped, newline and tab excepted.
+type escapeWriter struct{ w io.Writer }
+
+func (e escapeWriter) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(e.w, escape(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// escape makes s harmless on a terminal: control characters, direction overrides and bytes that are
+// not UTF-8 become \x1b and the like; newline and tab stay.
+func escape(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\n' || r == '\t' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c >= utf8.RuneSelf || c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// oneLine is s for a place that has one line: line breaks are escaped too.
+func oneLine(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s)
+}

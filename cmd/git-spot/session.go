@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/config"
+	"github.com/git-spot/git-spot/internal/gitexec"
+	"github.com/git-spot/git-spot/schemas"
+)
+
+// session is the repository of one command, opened once.
+type session struct {
+	repo   *gitexec.Repo
+	ledger *gitstate.Ledger
+}
+
+// open opens the repository that -C, --git-dir, the environment or the working directory names.
+// The caller closes the session.
+func (e *env) open(ctx context.Context) (*session, error) {
+	repo, err := gitexec.Discover(ctx, gitexec.Options{Dir: e.global.dir, GitDir: e.global.gitDir, Getenv: e.getenv})
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := gitstate.Open(ctx, repo, e.now)
+	if err != nil {
+		return nil, err
+	}
+	return &session{repo: repo, ledger: ledger}, nil
+}
+
+func (s *session) close() { _ = s.ledger.Close() }
+
+// config reads the effective configuration. It is *config.Error if any spot.* key is wrong; commands
+// that only read runs do not ask for it, so that a typing error never hides a run.
+func (s *session) config(ctx context.Context) (*config.Config, error) {
+	entries, err := s.repo.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return config.Parse(entries)
+}
+
+// load resolves word (see runWord) and reads the run.
+func (s *session) load(ctx context.Context, word string) (*gitstate.Run, error) {
+	id, err := s.ledger.Resolve(ctx, word)
+	if err != nil {
+		return nil, err
+	}
+	return s.ledger.Load(ctx, id)
+}
+
+// idFlag is --id of a command whose ArgsUsage is "[ID]".
+func idFlag(word *string) cli.Flag {
+	return &cli.StringFlag{Name: "id", Usage: "the run, by `ID` or a unique prefix of it", Destination: word}
+}
+
+// runWord returns the id or prefix that a command line names, by --id or as the argument. Nothing has
+// been opened yet: a word that no id can begin with is a usage error wherever the command is run.
+func runWord(c *cli.Command, flag string) (string, error) {
+	word := flag
+	if argument := c.Args().First(); c.Args().Present() {
+		if c.IsSet("id") && flag != argument {
+			return "", usagef("two run ids: %q and %q", flag, argument)
+		}
+		word = argument
+	}
+	if word == "" {
+		return "", usagef("%s needs a run: --id ID", c.Name)
+	}
+	if _, err := gitstate.ParseRunID(word); err == nil {
+		return word, nil
+	}
+	// A prefix may end where an id may not, in "." or ".lock".
+	if _, err := gitstate.ParseRunID(word + "0"); err != nil {
+		return "", usagef("%q is not a run id", word)
+	}
+	return word, nil
+}
+
+// maxInput is the largest contract or review in bytes. They are written by hand or by a model; what
+// is longer is another file.
+const maxInput = 1 << 20
+
+// readInput reads the file that a flag names, "-" being standard input. A relative name is relative
+// to -C, as it is for git. The error has code FILE_NOT_FOUND.
+func (e *env) readInput(name string) ([]byte, error) {
+	if name == "-" {
+		return readCapped(e.in, "standard input")
+	}
+	path := name
+	if e.global.dir != "" && !filepath.IsAbs(name) {
+		path = filepath.Join(e.global.dir, name)
+	}
+	f, err := os.Open(path) // may be a pipe: --task <(jq ...)
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	return readCapped(f, name)
+}
+
+func readCapped(r io.Reader, name string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	if len(data) > maxInput {
+		return nil, fileError(name, fmt.Errorf("larger than %d bytes", maxInput))
+	}
+	return data, nil
+}
+
+func fileError(name string, err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err
+	}
+	return &codedError{code: schemas.CodeFileNotFound, message: fmt.Sprintf("cannot read %q: %v", name, err), paths: []string{name}, err: err}
+}
