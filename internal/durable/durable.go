@@ -1,60 +1,180 @@
 // Package durable is the only writer of files outside git's object store: live logs, locks, the
-// folders of worktrees and clean rooms, copies for them. Every function that changes the disk calls
-// fault.At first and returns its error unchanged.
+// folders of worktrees and clean rooms, and copies for them. Every function that changes the disk
+// calls fault.At first and returns its error unchanged.
 //
 // Errors are those of package os, except that a file system which takes no more writes (full, over
-// quota, read-only) is a *DiskError.
+// quota, read-only) is a *DiskError. Writes to a returned *os.File give package os's errors. All
+// functions may be called concurrently; two calls on one path have the outcome of one of them.
 package durable
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/git-spot/git-spot/internal/fault"
+	"github.com/git-spot/git-spot/schemas"
 )
 
-var errStub = errors.New("not written yet")
+// DiskError says that a file system takes no more writes: it is full, over quota or read-only.
+// Freeing space and trying again can help. What was there before the call still is, unless the
+// function says otherwise.
+type DiskError struct {
+	Path string
+	Err  error // wraps ENOSPC, EDQUOT or EROFS
+}
 
-// WriteFile replaces path with data.
-func WriteFile(path string, data []byte, perm fs.FileMode) error { return errStub }
+func (e *DiskError) Error() string { return fmt.Sprintf("write %q: %v", e.Path, errno(e.Err)) }
 
-// Create creates path, which must not exist, for reading and writing.
-func Create(path string, perm fs.FileMode) (*os.File, error) { return nil, errStub }
+// Unwrap returns the cause.
+func (e *DiskError) Unwrap() error { return e.Err }
 
-// Append opens path for appending and creates it if it is not there.
-func Append(path string, perm fs.FileMode) (*os.File, error) { return nil, errStub }
+// Code returns DISK_FULL.
+func (e *DiskError) Code() schemas.Code { return schemas.CodeDiskFull }
 
-// Mkdir creates the folder path.
-func Mkdir(path string, perm fs.FileMode) error { return errStub }
+func errno(err error) error {
+	if e, ok := errors.AsType[syscall.Errno](err); ok {
+		return e
+	}
+	return err
+}
 
-// MkdirAll creates the folder path and those above it.
-func MkdirAll(path string, perm fs.FileMode) error { return errStub }
+func disk(path string, err error) error {
+	if _, already := errors.AsType[*DiskError](err); already {
+		return err
+	}
+	switch errno(err) {
+	case syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS:
+		return &DiskError{Path: path, Err: err}
+	}
+	return err
+}
 
-// MkdirTemp creates a new folder in dir.
-func MkdirTemp(dir, pattern string) (string, error) { return "", errStub }
+// WriteFile makes path a regular file with exactly data and perm, whatever the umask. It writes a
+// file ".git-spot-tmp-*" beside it, syncs it, renames it and syncs the folder: whenever the process
+// or the machine stops, path holds the old or the new content, never a mix, and at most the other
+// file is left behind. A symbolic link at path is replaced, not followed.
+func WriteFile(path string, data []byte, perm fs.FileMode) (err error) {
+	if err := fault.At(fault.FileWrite, path); err != nil {
+		return err
+	}
+	defer func() { err = disk(path, err) }()
+	f, err := os.CreateTemp(filepath.Dir(path), ".git-spot-tmp-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(perm)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncFolder(filepath.Dir(path))
+}
 
-// Rename moves oldPath to newPath.
-func Rename(oldPath, newPath string) error { return errStub }
+// Create creates path for reading and writing. It fails with fs.ErrExist if anything is there, also
+// a dangling symbolic link.
+func Create(path string, perm fs.FileMode) (*os.File, error) {
+	if err := fault.At(fault.FileWrite, path); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, perm)
+	return f, disk(path, err)
+}
 
-// Remove removes one file or empty folder; it is no error if nothing is there.
-func Remove(path string) error { return errStub }
+// Append opens path for appending, and creates it if nothing is there. It refuses what is not a
+// regular file: a symbolic link, a FIFO.
+func Append(path string, perm fs.FileMode) (*os.File, error) {
+	if err := fault.At(fault.FileWrite, path); err != nil {
+		return nil, err
+	}
+	// O_NONBLOCK: opening a FIFO would wait for a reader.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
+	if err != nil {
+		return nil, disk(path, err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		if err == nil {
+			err = fmt.Errorf("append to %q: not a regular file", path)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
 
-// RemoveAll removes a tree.
-func RemoveAll(path string) error { return errStub }
+// Mkdir creates the folder path. It fails with fs.ErrExist if anything is there.
+func Mkdir(path string, perm fs.FileMode) error {
+	if err := fault.At(fault.FolderMake, path); err != nil {
+		return err
+	}
+	return disk(path, os.Mkdir(path, perm))
+}
 
-// CopyTree copies a tree.
-func CopyTree(src, dst string) error { return errStub }
+// MkdirAll creates the folder path and those above it that are missing. It is not synced.
+func MkdirAll(path string, perm fs.FileMode) error {
+	if err := fault.At(fault.FolderMake, path); err != nil {
+		return err
+	}
+	return disk(path, os.MkdirAll(path, perm))
+}
 
-// ErrLocked is returned by TryLock when somebody else holds the lock.
-var ErrLocked = errors.New("locked by another process")
+// MkdirTemp creates a folder with a new name in dir, with mode 0700, and returns its path. Pattern is
+// that of os.MkdirTemp. The caller removes it.
+func MkdirTemp(dir, pattern string) (string, error) {
+	if err := fault.At(fault.FolderMake, filepath.Join(dir, pattern)); err != nil {
+		return "", err
+	}
+	path, err := os.MkdirTemp(dir, pattern)
+	return path, disk(dir, err)
+}
 
-// Lock is a held flock.
-type Lock struct{ f *os.File }
+// Rename moves oldPath to newPath on the same file system, replaces a file there, and syncs the
+// folders of both. If only the sync fails, the file has moved.
+func Rename(oldPath, newPath string) error {
+	if err := fault.At(fault.FileRename, newPath); err != nil {
+		return err
+	}
+	if err := os.Rename(oldPath, newPath); err != nil {
+		return disk(newPath, err)
+	}
+	err := syncFolder(filepath.Dir(newPath))
+	if filepath.Dir(oldPath) != filepath.Dir(newPath) {
+		err = errors.Join(err, syncFolder(filepath.Dir(oldPath)))
+	}
+	return disk(newPath, err)
+}
 
-// TryLock takes the lock on path.
-func TryLock(path string) (*Lock, error) { return nil, errStub }
+// Remove removes the file or empty folder path; a symbolic link itself. It is no error if nothing is
+// there.
+func Remove(path string) error {
+	if err := fault.At(fault.FileRemove, path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return disk(path, err)
+	}
+	return nil
+}
 
-// File is the descriptor that holds the lock, for proc.WithLock.
-func (l *Lock) File() *os.File { return l.f }
-
-// Unlock closes this process's descriptor of the lock.
-func (l *Lock) Unlock() error { return errStub }
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil // Some network file systems cannot sync a folder; they are durable or not by themselves.
+	}
+	return errors.Join(err, f.Close())
+}

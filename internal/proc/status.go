@@ -1,0 +1,37 @@
+package proc
+
+import (
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func exitOf(status syscall.WaitStatus) (exit int, signal string) {
+	if status.Signaled() {
+		return -1, signalName(status.Signal())
+	}
+	return status.ExitStatus(), ""
+}
+
+func signalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
+	}
+	return "signal " + strconv.Itoa(int(sig))
+}
+
+func endOf(signal string) End {
+	if signal != "" {
+		return EndSignaled
+	}
+	return EndExited
+}
+
+func maxRSS(usage *syscall.Rusage) int64 {
+	if runtime.GOOS == "darwin" {
+		return usage.Maxrss // bytes
+	}
+	return usage.Maxrss * 1024 //nolint:unconvert // int32 on some platforms
+}
