@@ -2,7 +2,9 @@ package schemas
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Problem is one thing wrong with a document. Neither field repeats a value of the document, which may
@@ -64,4 +66,21 @@ func join(problems []Problem) string {
 		shown = append(shown, p.String())
 	}
 	return strings.Join(shown, "; ")
+}
+
+// pointer makes a JSON pointer that can be shown: keys may come from anybody.
+func pointer(at []string) string {
+	const longest = 64 // runes of a key
+	var b strings.Builder
+	for _, step := range at {
+		if runes := []rune(step); len(runes) > longest {
+			step = string(runes[:longest-1]) + "…"
+		}
+		if strings.ContainsFunc(step, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			quoted := strconv.Quote(step)
+			step = quoted[1 : len(quoted)-1]
+		}
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(step))
+	}
+	return b.String()
 }
