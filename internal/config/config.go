@@ -12,7 +12,8 @@
 package config
 
 import (
-	"github.com/git-spot/git-spot/internal/gitexec"
+	"strings"
+
 	"github.com/git-spot/git-spot/schemas"
 )
 
@@ -35,6 +36,8 @@ type Config struct {
 	Callers           map[string]string   // caller to the profile it prefers; no caller has one by default
 	Rates             map[string]Rate     // by model
 	Subscriptions     map[string]Subscription
+
+	settings []Setting
 }
 
 // Profile is a named choice of adapter, provider, model and limits.
@@ -50,7 +53,7 @@ type Profile struct {
 	CostTier         string // cheap, standard, premium; "" is never picked automatically
 	Strengths        []string
 	Modalities       []string
-	Capabilities     []string
+	Capabilities     []string // tool-use unless something else is said
 	FallbackProfiles []string
 	ReasoningEffort  string
 	MaxContextSize   int64 // tokens, 0 is the model's
@@ -84,47 +87,51 @@ type Subscription struct {
 	Allowance string
 }
 
-// Error is a configuration that is not accepted. Nothing was read beyond it.
-type Error struct {
-	Key     string // as a person would write it
-	Origin  string // as git config --show-origin prints it
-	Problem string // never holds the value of a key-shaped secret
-	Nearest string // the known word that was probably meant, or ""
-}
-
-func (e *Error) Error() string { return e.Key }
-
-// Code is CONFIG_INVALID.
-func (e *Error) Code() schemas.Code { return schemas.CodeConfigInvalid }
-
-// Parse returns the effective configuration over the shipped profiles; entries are all of git's, in
-// git's order, and those outside spot.* are ignored. The error is a *Error.
-func Parse(entries []gitexec.ConfigEntry) (*Config, error) { return &Config{}, nil }
-
 // Setting is one effective value.
 type Setting struct {
 	Key    string `json:"key"`
 	Value  any    `json:"value"`  // string, bool, number or []string
 	Scope  string `json:"scope"`  // default, shipped, or git's word
-	Origin string `json:"origin"` // "" for defaults and shipped profiles
+	Origin string `json:"origin"` // as git config --show-origin prints it; "" for default and shipped
 }
 
-// Settings lists every value in force, sorted by key.
-func (c *Config) Settings() []Setting { return nil }
+// Settings lists every value in force, sorted by key: all general keys, and of the others those that
+// are set. It holds no secrets: a configuration that does is refused by Parse.
+func (c *Config) Settings() []Setting { return c.settings }
 
 // JSON is config.json of the ledger: Settings, the same bytes for the same configuration.
-func (c *Config) JSON() ([]byte, error) { return nil, nil }
+func (c *Config) JSON() ([]byte, error) {
+	return schemas.MarshalIndent(struct {
+		SchemaVersion int       `json:"schemaVersion"`
+		Settings      []Setting `json:"settings"`
+	}{schemas.Version, c.settings})
+}
 
-// Caller says which agent called git spot, from the environment, and that agent's own session id if
-// it says one.
-func Caller(getenv func(string) string) (caller, thread string) { return "cli", "" }
+// Error is a configuration that is not accepted: its first problem, and the others.
+type Error struct {
+	Key     string // as a person would write it
+	Origin  string // as git config --show-origin prints it; "" if the value is a default
+	Problem string // never holds the value of a key-shaped secret
+	Nearest string // the known word that was probably meant, or ""
+	More    []*Error
+}
 
-// Redactor masks secrets in text that is about to be stored or shown. The zero value knows only the
-// shapes of common keys. It is safe for concurrent use.
-type Redactor struct{ keys []string }
+func (e *Error) Error() string {
+	var b strings.Builder
+	for i, one := range append([]*Error{e}, e.More...) {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(one.Key + ": " + one.Problem)
+		if one.Origin != "" {
+			b.WriteString(" (" + one.Origin + ")")
+		}
+		if one.Nearest != "" {
+			b.WriteString(", nearest is " + one.Nearest)
+		}
+	}
+	return b.String()
+}
 
-// Redactor returns a Redactor that also knows the value of every profile's apiKeyEnv.
-func (c *Config) Redactor(getenv func(string) string) Redactor { return Redactor{} }
-
-// Redact returns s with every known key and everything of a well-known key's shape replaced.
-func (r Redactor) Redact(s string) string { return s }
+// Code is CONFIG_INVALID.
+func (e *Error) Code() schemas.Code { return schemas.CodeConfigInvalid }

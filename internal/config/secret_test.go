@@ -1,0 +1,51 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/git-spot/git-spot/internal/config"
+	"github.com/git-spot/git-spot/internal/gitexec"
+)
+
+func TestRedactor(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{
+		"DEEPSEEK_API_KEY": "plain/looking+value&more", "OTHER": "abc", "MOONSHOT_API_KEY": "short",
+		"OPENAI_API_KEY": "plain/looking+value&more-and-longer",
+	}
+	c := parse(t, []gitexec.ConfigEntry{entry("local", "spot.profile.glm.apikeyenv=OTHER")})
+	r := c.Redactor(func(name string) string { return env[name] })
+	for _, row := range []struct{ name, text, want string }{
+		{"known", "a plain/looking+value&more b", "a [redacted] b"},
+		{"the longer first", "plain/looking+value&more-and-longer", "[redacted]"},
+		{"in a URL", "?k=plain%2Flooking%2Bvalue%26more", "?k=[redacted]"},
+		{"too short", "abc short", "abc short"},
+		{"OpenAI", "key sk-ant-api03-abcdefghijklmnop.", "key [redacted]."},
+		{"GitHub", "ghp_0123456789abcdefghij0123456789abcdef", "[redacted]"},
+		{"bearer", "Authorization: Bearer abcdef.0123456789-x", "Authorization: Bearer [redacted]"},
+		{"environment", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=[redacted]"},
+		{"URL", "https://me:hunter2x@host/p", "https://me:[redacted]@host/p"},
+		{"two", "sk-aaaaaaaaaaaaaaaaaaaa sk-bbbbbbbbbbbbbbbbbbbb", "[redacted] [redacted]"},
+		{"object ID", "commit da39a3ee5e6b4b0d3255bfef95601890afd80709", "commit da39a3ee5e6b4b0d3255bfef95601890afd80709"},
+		{"session id", "01a2273c-61a3-7963-b052-7a2592db2c9c", "01a2273c-61a3-7963-b052-7a2592db2c9c"},
+		{"prose", "the task-list of the risk-assessment-department, see https://host:8080/a", "the task-list of the risk-assessment-department, see https://host:8080/a"},
+		{"code", "API_KEY=os.getenv(NAME)", "API_KEY=os.getenv(NAME)"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			if got := r.Redact(row.text); got != row.want {
+				t.Errorf("got %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+func TestRedactorMasksEveryLineOfAKey(t *testing.T) {
+	t.Parallel()
+	r := config.Redactor{}.With("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nshort\n-----END PRIVATE KEY-----\n")
+	got := r.Redact("x MIIEvQIBADANBgkqhkiG9w0B y\nshort")
+	if strings.Contains(got, "MIIE") || !strings.Contains(got, "short") {
+		t.Errorf("got %q", got)
+	}
+}
