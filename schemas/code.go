@@ -53,6 +53,7 @@ const (
 	CodeRevisionLimit             Code = "REVISION_LIMIT"
 	CodeSourceDirty               Code = "SOURCE_DIRTY"
 	CodeSourceMoved               Code = "SOURCE_MOVED"
+	CodeBranchProtected           Code = "BRANCH_PROTECTED"
 
 	CodeRunNotFound  Code = "RUN_NOT_FOUND"
 	CodeRunAmbiguous Code = "RUN_AMBIGUOUS"
@@ -128,6 +129,7 @@ var Codes = []CodeInfo{
 	{CodeRevisionLimit, 3, false, "The run has had spot.maxRevisions revisions."},
 	{CodeSourceDirty, 3, false, "The checkout of the source branch has changes in the way, or is in a merge, rebase or bisect."},
 	{CodeSourceMoved, 3, false, "The source branch is not at the base commit any more."},
+	{CodeBranchProtected, 3, false, "spot.protectedBranch names the branch; the approved commit stays a candidate."},
 
 	{CodeRunNotFound, 4, false, "No run has this id or prefix."},
 	{CodeRunAmbiguous, 4, false, "More than one run has this prefix."},

@@ -1,0 +1,464 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/durable"
+	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/worktree"
+)
+
+// Recover brings a run whose owner is gone, or whose turn was interrupted, back to a state from which
+// the next command works. Work that a lost turn left in the worktree becomes its candidate; a lost
+// turn is never run again by itself.
+func (s *Session) Recover(ctx context.Context, id gitstate.RunID) (run *gitstate.Run, err error) {
+	phase, ctx, err := s.Ledger.Begin(ctx, id, "recover", gitstate.ByRecover)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, phase.Close()) }()
+	switch phase.State.State {
+	case schemas.StateRunning, schemas.StateRevising, schemas.StateInterrupted:
+		err = s.recoverTurn(ctx, phase)
+	case schemas.StateIntegrating:
+		err = s.recoverLanding(ctx, phase)
+	case schemas.StateBlocked:
+		err = s.unblock(ctx, phase)
+	default:
+		err = s.stepBack(ctx, phase)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &phase.Run, nil
+}
+
+// recoverTurn keeps what a lost or interrupted turn did, or forgets the turn if it did nothing.
+func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error {
+	st := &phase.State
+	n := strconv.Itoa(st.Attempt)
+	start, err := document[schemas.AttemptStart](ctx, s, &phase.Run, attemptFile(n, "start.json"))
+	if err != nil {
+		return err
+	}
+	if st.State == schemas.StateInterrupted { // it gave up its slot
+		if err := s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns); err != nil {
+			return err
+		}
+	}
+	tree, commit := gitstate.OID(start.StartTree), gitstate.OID(st.Candidate)
+	if w := s.worktreeOf(&phase.Run); !w.Lost() {
+		snap, err := s.snapshot(ctx, &phase.Run, fmt.Sprintf("%s\n\nAttempt %s of run %s, recovered.", st.Title, n, phase.ID))
+		if err != nil {
+			return err
+		}
+		tree, commit = snap.Tree, snap.Commit
+	} else if st.State == schemas.StateInterrupted {
+		tree = gitstate.OID(st.Tree)
+	}
+	files, err := s.lostTurnFiles(ctx, phase, n)
+	if err != nil {
+		return err
+	}
+	if string(tree) == start.StartTree {
+		return s.forgetTurn(ctx, phase, files)
+	}
+	diff, err := s.Ledger.Diff(ctx, gitstate.OID(st.Base.Commit), commit)
+	if err != nil {
+		return err
+	}
+	attempt := gitstate.AttemptRef(phase.ID, n)
+	old, err := s.refOrZero(ctx, attempt)
+	if err != nil {
+		return err
+	}
+	return phase.Append(ctx, gitstate.Event{
+		To: schemas.StateImplemented, Subject: "recover the work of attempt " + n, Files: files,
+		Refs: []gitstate.RefUpdate{
+			{Ref: gitstate.CandidateRef(phase.ID), New: commit, Old: candidateBefore(*st)},
+			{Ref: attempt, New: commit, Old: old},
+		},
+		Apply: func(st *schemas.RunState) {
+			st.Candidate, st.Tree = string(commit), string(tree)
+			st.DiffSHA256, st.Diff = diff.SHA256, &diff.Stat
+			st.Verification, st.Review = nil, nil
+			st.Recoveries++
+		},
+	})
+}
+
+// lostTurnFiles are the receipt and logs of a turn whose owner did not live to write them. What it
+// cost is not known.
+func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, n string) (map[string][]byte, error) {
+	if _, err := s.Receipt(ctx, &phase.Run); err == nil {
+		return map[string][]byte{}, nil
+	} else if !errors.Is(err, gitstate.ErrNoFile) {
+		return nil, err
+	}
+	start, err := document[schemas.AttemptStart](ctx, s, &phase.Run, attemptFile(n, "start.json"))
+	if err != nil {
+		return nil, err
+	}
+	ended := s.Now()
+	receipt, err := schemas.MarshalIndent(schemas.WorkerReceipt{
+		SchemaVersion: schemas.Version, Attempt: phase.State.Attempt,
+		Outcome: schemas.OutcomeInterrupted, Message: "git spot ended before the turn did; what it cost is not known",
+		Profile: start.Profile, Tries: []schemas.Try{}, StartedAt: start.StartedAt, EndedAt: ended,
+		DurationMS: ended.Sub(start.StartedAt).Milliseconds(),
+		Isolation:  schemas.Isolation{Level: schemas.IsolationNone}, Credential: "none",
+	})
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{attemptFile(n, "worker.json"): receipt}
+	for _, path := range []string{s.EventsPath(phase.ID), s.LogPath(phase.ID)} {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			files[attemptFile(n, filepath.Base(path))] = data
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// forgetTurn puts a turn that changed nothing aside as a failed try of its attempt, so that the next
+// turn has the attempt's number and a revision is not counted.
+func (s *Session) forgetTurn(ctx context.Context, phase *gitstate.Phase, files map[string][]byte) error {
+	st := &phase.State
+	n := strconv.Itoa(st.Attempt)
+	k, err := s.nextTry(ctx, phase.ID, n)
+	if err != nil {
+		return err
+	}
+	aside := n + "." + strconv.Itoa(k)
+	moved := map[string][]byte{}
+	for _, name := range []string{"start.json", "worker.json", "events.jsonl", "worker.log"} {
+		data, ok := files[attemptFile(n, name)]
+		if !ok {
+			data, err = s.Ledger.File(ctx, &phase.Run, attemptFile(n, name))
+			if errors.Is(err, gitstate.ErrNoFile) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			moved[attemptFile(n, name)] = nil
+		}
+		moved[attemptFile(aside, name)] = data
+	}
+	var refs []gitstate.RefUpdate
+	old, err := s.refOrZero(ctx, gitstate.AttemptRef(phase.ID, n))
+	if err != nil {
+		return err
+	}
+	if !old.IsZero() {
+		refs = []gitstate.RefUpdate{
+			{Ref: gitstate.AttemptRef(phase.ID, n), New: gitstate.ZeroOID, Old: old},
+			{Ref: gitstate.AttemptRef(phase.ID, aside), New: old, Old: gitstate.ZeroOID},
+		}
+	}
+	to := schemas.StatePrepared
+	var before *schemas.VerificationSummary
+	if st.Attempt > 1 {
+		to = schemas.StateReviewing
+		if before, err = s.verificationSummary(ctx, phase, st.Attempt-1); err != nil {
+			return err
+		}
+	}
+	return phase.Append(ctx, gitstate.Event{
+		To: to, Subject: fmt.Sprintf("recover: attempt %s changed nothing", n), Files: moved, Refs: refs,
+		Apply: func(st *schemas.RunState) {
+			st.Attempt--
+			st.Outcome, st.FailureClass = "", ""
+			st.Recoveries++
+			if to == schemas.StateReviewing {
+				st.Revisions--
+				st.Verification = before
+			}
+		},
+	})
+}
+
+// verificationSummary is the summary of an earlier attempt's verification.
+func (s *Session) verificationSummary(ctx context.Context, phase *gitstate.Phase, attempt int) (*schemas.VerificationSummary, error) {
+	v, err := document[schemas.Verification](ctx, s, &phase.Run, attemptFile(strconv.Itoa(attempt), "verification.json"))
+	if errors.Is(err, gitstate.ErrNoFile) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return summarize(v), nil
+}
+
+// nextTry is the number of the next failed try of attempt n.
+func (s *Session) nextTry(ctx context.Context, id gitstate.RunID, n string) (int, error) {
+	prefix := string(gitstate.AttemptRef(id, n)) + "."
+	refs, err := s.Ledger.Store().Refs(ctx, prefix)
+	if err != nil {
+		return 0, err
+	}
+	next := 1
+	for _, ref := range refs {
+		if k, err := strconv.Atoi(strings.TrimPrefix(string(ref.Ref), prefix)); err == nil && k >= next {
+			next = k + 1
+		}
+	}
+	return next, nil
+}
+
+func (s *Session) refOrZero(ctx context.Context, ref gitstate.Ref) (gitstate.OID, error) {
+	oid, err := s.Ledger.Store().Ref(ctx, ref)
+	if errors.Is(err, gitstate.ErrNotFound) {
+		return gitstate.ZeroOID, nil
+	}
+	return oid, err
+}
+
+// recoverLanding finishes a landing or takes it back; the branch says which.
+func (s *Session) recoverLanding(ctx context.Context, phase *gitstate.Phase) error {
+	landed, err := worktree.ResumeLanding(ctx, s.Repo, phase.State.Integration, phase.ID)
+	if err != nil {
+		return s.blockSource(ctx, phase, err)
+	}
+	if landed {
+		return s.landed(ctx, phase)
+	}
+	return phase.Append(ctx, gitstate.Event{
+		To: schemas.StateApproved, Subject: "recover: nothing had landed",
+		Apply: func(st *schemas.RunState) { st.Integration = nil; st.Recoveries++ },
+	})
+}
+
+// unblock goes back to the state before the environment got in the way.
+func (s *Session) unblock(ctx context.Context, phase *gitstate.Phase) error {
+	to := phase.State.Blocked.From
+	if err := s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns); err != nil {
+		return err
+	}
+	return phase.Append(ctx, gitstate.Event{
+		To: to, Subject: "recover: back to " + string(to),
+		Apply: func(st *schemas.RunState) { st.Blocked = nil; st.Recoveries++ },
+	})
+}
+
+// stepBack ends a phase without a worker whose owner is gone, in the state that it began in.
+func (s *Session) stepBack(ctx context.Context, phase *gitstate.Phase) error {
+	events, err := s.Ledger.History(ctx, phase.ID)
+	if err != nil {
+		return err
+	}
+	for _, event := range events {
+		if event.State != phase.State.State {
+			return phase.Append(ctx, gitstate.Event{
+				To: event.State, Subject: "recover: back to " + string(event.State),
+				Apply: func(st *schemas.RunState) { st.Recoveries++ },
+			})
+		}
+	}
+	return &gitstate.CorruptError{ID: phase.ID, What: "history", Err: fmt.Errorf("no state before %s", phase.State.State)}
+}
+
+// Abort ends a run for good. A live owner on this machine is told to stop first. What the worktree
+// holds is pinned.
+func (s *Session) Abort(ctx context.Context, id gitstate.RunID) (run *gitstate.Run, err error) {
+	phase, ctx, err := s.Ledger.TakeOver(ctx, id, "abort", gitstate.ByAbort)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, phase.Close()) }()
+	refs, pinned, err := s.pin(ctx, phase)
+	if err != nil {
+		return nil, err
+	}
+	err = phase.Append(ctx, gitstate.Event{
+		To: schemas.StateAborted, Subject: "abort", Refs: refs,
+		Apply: func(st *schemas.RunState) {
+			if pinned != "" {
+				st.Warnings = append(st.Warnings, "work that was in no candidate is pinned at "+string(pinned))
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &phase.Run, nil
+}
+
+// pin keeps what a run's worktree holds beyond its candidate. The returned ref is "" if there is
+// nothing to keep.
+func (s *Session) pin(ctx context.Context, phase *gitstate.Phase) ([]gitstate.RefUpdate, gitstate.Ref, error) {
+	st := &phase.State
+	if st.Worktree == "" || s.worktreeOf(&phase.Run).Lost() {
+		return nil, "", nil
+	}
+	snap, err := s.snapshot(ctx, &phase.Run, fmt.Sprintf("what the worktree of run %s held", phase.ID))
+	if err != nil {
+		return nil, "", err
+	}
+	if string(snap.Tree) == st.Tree || string(snap.Commit) == st.Base.Commit {
+		return nil, "", nil
+	}
+	n := strconv.Itoa(st.Attempt)
+	k, err := s.nextTry(ctx, phase.ID, n)
+	if err != nil {
+		return nil, "", err
+	}
+	ref := gitstate.AttemptRef(phase.ID, n+"."+strconv.Itoa(k))
+	return []gitstate.RefUpdate{{Ref: ref, New: snap.Commit, Old: gitstate.ZeroOID}}, ref, nil
+}
+
+// Report writes metrics.json and report.md into the ledger.
+func (s *Session) Report(ctx context.Context, id gitstate.RunID) (run *gitstate.Run, metrics *schemas.Metrics, err error) {
+	phase, ctx, err := s.Ledger.Begin(ctx, id, "report", gitstate.ByReport)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, phase.Close()) }()
+	if metrics, err = s.metrics(ctx, &phase.Run); err != nil {
+		return nil, nil, err
+	}
+	to := phase.State.State
+	if to == schemas.StateIntegrated || to == schemas.StateDone {
+		to = schemas.StateReported
+	}
+	metrics.State = to
+	document, err := schemas.MarshalIndent(metrics)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := s.reportText(ctx, &phase.Run, metrics)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = phase.Append(ctx, gitstate.Event{
+		To: to, Subject: "report", Code: phase.State.Code,
+		Files: map[string][]byte{"metrics.json": document, "report.md": []byte(text)},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return &phase.Run, metrics, nil
+}
+
+// metrics adds up what the ledger says of the run's cost.
+func (s *Session) metrics(ctx context.Context, run *gitstate.Run) (*schemas.Metrics, error) {
+	m := &schemas.Metrics{
+		SchemaVersion: schemas.Version, ID: string(run.ID), State: run.State.State,
+		Attempts: run.State.Attempt, Revisions: run.State.Revisions, Warnings: run.State.Warnings,
+		PhasesMS: map[string]int64{},
+	}
+	receipts, err := s.receipts(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	var tries []schemas.Try
+	for _, r := range receipts {
+		tries = append(tries, schemas.Try{Usage: r.Usage})
+		m.Isolation = &r.Isolation
+	}
+	m.Worker = sumUsage(tries)
+	events, err := s.Ledger.History(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(events) // oldest first
+	for i := 1; i < len(events); i++ {
+		switch phase := events[i-1].State; phase {
+		case schemas.StateRunning, schemas.StateRevising, schemas.StateVerifying, schemas.StateIntegrating:
+			m.PhasesMS[string(phase)] += events[i].Time.Sub(events[i-1].Time).Milliseconds()
+		}
+	}
+	return m, nil
+}
+
+// receipts reads the receipt of every attempt and of every try that was put aside, in order.
+func (s *Session) receipts(ctx context.Context, run *gitstate.Run) ([]*schemas.WorkerReceipt, error) {
+	folder, err := s.Ledger.Store().Lookup(ctx, run.Head, "attempts")
+	if errors.Is(err, gitstate.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := s.Ledger.Store().Tree(ctx, folder.OID)
+	if err != nil {
+		return nil, err
+	}
+	var receipts []*schemas.WorkerReceipt
+	for _, entry := range entries {
+		r, err := document[schemas.WorkerReceipt](ctx, s, run, path.Join("attempts", entry.Name, "worker.json"))
+		if errors.Is(err, gitstate.ErrNoFile) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		receipts = append(receipts, r)
+	}
+	return receipts, nil
+}
+
+// Cleanup removes a run's worktree and live files; ledger, candidate, attempts and notes stay. Discard
+// allows it for runs that did not land, and pins what their worktree holds first.
+func (s *Session) Cleanup(ctx context.Context, id gitstate.RunID, by gitstate.Trigger) (run *gitstate.Run, err error) {
+	phase, ctx, err := s.Ledger.Begin(ctx, id, "cleanup", by)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, phase.Close()) }()
+	refs, pinned, err := s.pin(ctx, phase)
+	if err != nil {
+		return nil, err
+	}
+	if pinned != "" && by != gitstate.ByDiscard {
+		return nil, &UnlandedError{ID: id, Worktree: phase.State.Worktree}
+	}
+	if pinned != "" {
+		// First the ref, then the folder: what is removed must be kept before.
+		if err := s.Ledger.Store().Update(gitstate.WithSync(ctx), refs); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.worktreeOf(&phase.Run).Remove(ctx); err != nil {
+		return nil, err
+	}
+	if err := durable.RemoveAll(s.liveFolder(id)); err != nil {
+		return nil, err
+	}
+	err = phase.Append(ctx, gitstate.Event{
+		To: schemas.StateCleaned, Subject: "cleanup",
+		Apply: func(st *schemas.RunState) {
+			if pinned != "" {
+				st.Warnings = append(st.Warnings, "what the worktree held is pinned at "+string(pinned))
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &phase.Run, nil
+}
+
+// UnlandedError is a worktree that holds work which did not land.
+type UnlandedError struct {
+	ID       gitstate.RunID
+	Worktree string
+}
+
+func (e *UnlandedError) Error() string {
+	return fmt.Sprintf("the worktree of run %s holds work that did not land: %q", e.ID, e.Worktree)
+}
+
+// Code is WRONG_STATE.
+func (e *UnlandedError) Code() schemas.Code { return schemas.CodeWrongState }

@@ -1,0 +1,208 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/config"
+	"github.com/git-spot/git-spot/internal/gitexec"
+	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/workers"
+	"github.com/git-spot/git-spot/worktree"
+)
+
+// PrepareOptions is what a caller may say about a new run.
+type PrepareOptions struct {
+	Contract *schemas.Contract
+	Raw      []byte // the contract's bytes, stored as they are
+	ID       gitstate.RunID
+	Profile  string
+	Model    string
+	Base     string // a revision; "" is HEAD
+}
+
+// Prepare records a new run and makes its worktree. It refuses in the order policy, worker, slot, and
+// a refusal leaves nothing behind: no ref, no folder, no slot.
+//
+// Errors: *UnbornError (HEAD_UNBORN), *RevisionError, those of workers.Route and workers.Check,
+// RUN_EXISTS, CONCURRENCY_LIMIT, and what git says of a full disk.
+func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.Run, err error) {
+	base, err := s.resolveBase(ctx, o.Base)
+	if err != nil {
+		return nil, err
+	}
+	caller, thread := config.Caller(s.Getenv)
+	choice, err := workers.Route(s.Config, o.Contract, caller, o.Profile)
+	if err != nil {
+		return nil, err
+	}
+	if o.Model != "" {
+		chosen := *choice.Profile
+		chosen.Model = o.Model
+		choice.Profile = &chosen
+	}
+	if err := workers.Check(ctx, workers.Turn{Profile: choice.Profile, Kind: o.Contract.Kind, Getenv: s.Getenv, Now: s.Now}); err != nil {
+		return nil, err
+	}
+	root, err := worktree.Root(s.Repo, s.Config.WorktreeRoot, s.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	effective, err := s.Config.JSON()
+	if err != nil {
+		return nil, err
+	}
+
+	id := o.ID
+	if id == "" {
+		id = gitstate.RunID(o.Contract.ID)
+	}
+	if id == "" {
+		id = s.Ledger.NewID(o.Contract.Title)
+	}
+	phase, ctx, err := s.Ledger.Reserve(ctx, id, "prepare", s.Config.MaxConcurrentRuns)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, phase.Close()) }()
+
+	spec := worktree.Spec{ID: id, Base: base.commit, Root: root}
+	// A prepare of the same id that was killed before its first event leaves a folder that no ledger
+	// knows; the reservation says that it is ours now.
+	if err := worktree.Open(s.Repo, spec).Remove(ctx); err != nil {
+		return nil, err
+	}
+	made, err := worktree.Create(ctx, s.Repo, spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		ctx, cancel := surviving(ctx)
+		defer cancel()
+		err = errors.Join(err, made.Remove(ctx))
+	}()
+	dirty, err := worktree.DirtyPaths(ctx, s.Repo)
+	if err != nil {
+		return nil, err
+	}
+
+	now := s.Now()
+	state := schemas.RunState{
+		SchemaVersion: schemas.Version,
+		ID:            string(id),
+		State:         schemas.StatePrepared,
+		Kind:          o.Contract.Kind,
+		Title:         o.Contract.Title,
+		CreatedAt:     now,
+		UpdatedAt:     now,
+		Caller:        caller,
+		Thread:        thread,
+		Profile:       profileRef(choice.Profile, choice.Source),
+		Fallback:      choice.Fallback,
+		Difficulty:    choice.Difficulty,
+		Base:          schemas.Base{Commit: string(base.commit), Branch: base.branch},
+		SourceDirty:   dirty,
+		Worktree:      made.Path(),
+		Warnings:      prepareWarnings(made),
+	}
+	if err := phase.Create(ctx, gitstate.NewRun{
+		State: state,
+		Files: map[string][]byte{"contract.json": o.Raw, "config.json": effective},
+	}); err != nil {
+		return nil, err
+	}
+	return &phase.Run, nil
+}
+
+func prepareWarnings(w *worktree.Worktree) []string {
+	var warnings []string
+	for _, path := range w.EmptySubmodules {
+		warnings = append(warnings, fmt.Sprintf("submodule %q is empty: its objects are not in this repository", path))
+	}
+	for _, name := range w.DisabledFilters {
+		warnings = append(warnings, fmt.Sprintf("filter %q was not run: its command is content of the repository", name))
+	}
+	return warnings
+}
+
+// UnbornError is a repository without a commit.
+type UnbornError struct{ Head string }
+
+func (e *UnbornError) Error() string { return fmt.Sprintf("%s has no commit yet", e.Head) }
+
+// Code is HEAD_UNBORN.
+func (e *UnbornError) Code() schemas.Code { return schemas.CodeHeadUnborn }
+
+// RevisionError is a --base that names no commit.
+type RevisionError struct{ Revision string }
+
+func (e *RevisionError) Error() string { return fmt.Sprintf("%q names no commit", e.Revision) }
+
+// Code is USAGE.
+func (e *RevisionError) Code() schemas.Code { return schemas.CodeUsage }
+
+type baseRevision struct {
+	commit gitstate.OID
+	branch string // full ref name, or "" when there is no source
+}
+
+// resolveBase finds the commit to start from and the branch to land on: HEAD and its branch, or the
+// local branch that revision names. Any other revision, and a detached HEAD, has no source.
+func (s *Session) resolveBase(ctx context.Context, revision string) (baseRevision, error) {
+	git := func(args ...string) (string, error) {
+		out, err := s.Repo.Run(ctx, gitexec.Call{Args: args})
+		return strings.TrimSuffix(string(out), "\n"), err
+	}
+	name := revision
+	if name == "" {
+		name = "HEAD"
+	}
+	commit, err := git("rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	if err != nil {
+		if !isStatus(err, 1, 128) {
+			return baseRevision{}, err
+		}
+		if revision != "" {
+			return baseRevision{}, &RevisionError{Revision: revision}
+		}
+		return baseRevision{}, &UnbornError{Head: "HEAD"}
+	}
+	oid, err := gitstate.ParseOID(commit)
+	if err != nil {
+		return baseRevision{}, err
+	}
+	base := baseRevision{commit: oid}
+	ref := ""
+	if revision == "" {
+		ref, err = git("symbolic-ref", "--quiet", "HEAD")
+	} else {
+		ref, err = git("rev-parse", "--verify", "--quiet", "--symbolic-full-name", "--end-of-options", revision)
+	}
+	if err != nil && !isStatus(err, 1, 128) {
+		return baseRevision{}, err
+	}
+	if err == nil && strings.HasPrefix(ref, "refs/heads/") {
+		base.branch = ref
+	}
+	return base, nil
+}
+
+// isStatus reports whether err is git ending with one of the given exit statuses.
+func isStatus(err error, statuses ...int) bool {
+	e, ok := errors.AsType[*gitexec.Error](err)
+	if !ok {
+		return false
+	}
+	for _, status := range statuses {
+		if e.Status == status {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,529 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/config"
+	"github.com/git-spot/git-spot/internal/durable"
+	"github.com/git-spot/git-spot/internal/gitexec"
+	"github.com/git-spot/git-spot/review"
+	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/verify"
+	"github.com/git-spot/git-spot/workers"
+	"github.com/git-spot/git-spot/worktree"
+)
+
+// TurnResult is what a worker turn came to.
+type TurnResult struct {
+	Run     *gitstate.Run
+	Receipt *schemas.WorkerReceipt
+	Diff    *gitstate.Diff
+	Log     string // where the live log was
+}
+
+// Err is the coded error of the turn's outcome, or nil if the outcome is not a failure.
+func (r *TurnResult) Err() error {
+	code := workers.Code(r.Receipt.Outcome, r.Receipt.FailureClass)
+	if code == "" {
+		return nil
+	}
+	return &TurnError{ID: r.Run.ID, Reason: code, Outcome: r.Receipt.Outcome, Message: r.Receipt.Message}
+}
+
+// TurnError is a worker turn that failed. What the worker did until then is kept: the run stands in
+// interrupted or blocked with its candidate.
+type TurnError struct {
+	ID      gitstate.RunID
+	Reason  schemas.Code
+	Outcome schemas.Outcome
+	Message string
+}
+
+func (e *TurnError) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("worker turn ended: %s", e.Outcome)
+	}
+	return fmt.Sprintf("worker turn ended: %s: %s", e.Outcome, e.Message)
+}
+
+// Code is the code that package workers gives the outcome.
+func (e *TurnError) Code() schemas.Code { return e.Reason }
+
+// Run runs the first worker turn of a run.
+func (s *Session) Run(ctx context.Context, id gitstate.RunID) (*TurnResult, error) {
+	return s.turn(ctx, id, turnRequest{by: gitstate.ByRun, command: "run", to: schemas.StateRunning})
+}
+
+// Revise records the caller's verdict and runs the next turn with it.
+func (s *Session) Revise(ctx context.Context, id gitstate.RunID, verdict *schemas.Review) (*TurnResult, error) {
+	return s.turn(ctx, id, turnRequest{by: gitstate.ByRevise, command: "revise", to: schemas.StateRevising, verdict: verdict})
+}
+
+type turnRequest struct {
+	by      gitstate.Trigger
+	command string
+	to      schemas.State
+	verdict *schemas.Review // nil for the first turn
+}
+
+func (s *Session) turn(ctx context.Context, id gitstate.RunID, req turnRequest) (result *TurnResult, err error) {
+	phase, ctx, err := s.Ledger.Begin(ctx, id, req.command, req.by)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, phase.Close()) }()
+	contract, err := s.Contract(ctx, &phase.Run)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := s.chain(&phase.Run)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.newTurn(ctx, phase, contract, chain, req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		ctx, cancel := surviving(ctx)
+		defer cancel()
+		err = errors.Join(err, t.close(ctx))
+	}()
+	if err := t.start(ctx, req); err != nil {
+		return nil, err
+	}
+	t.runChain(ctx)
+	// The turn is paid for: what it came to is recorded even if the caller has given up meanwhile.
+	recording, cancel := surviving(ctx)
+	defer cancel()
+	return t.finish(recording)
+}
+
+// chain is the run's profile and its fallbacks as they are configured now; what they were at prepare
+// is in config.json.
+func (s *Session) chain(run *gitstate.Run) ([]*config.Profile, error) {
+	names := append([]string{run.State.Profile.Name}, run.State.Fallback...)
+	chain := make([]*config.Profile, 0, len(names))
+	for i, name := range names {
+		p, known := s.Config.Profiles[name]
+		if !known {
+			return nil, &ProfileGoneError{ID: run.ID, Profile: name}
+		}
+		if i == 0 && run.State.Profile.Model != p.Model {
+			chosen := *p
+			chosen.Model = run.State.Profile.Model
+			p = &chosen
+		}
+		chain = append(chain, p)
+	}
+	return chain, nil
+}
+
+// turn is one worker turn in progress.
+type turn struct {
+	s        *Session
+	phase    *gitstate.Phase
+	contract *schemas.Contract
+	chain    []*config.Profile
+	worktree *worktree.Worktree
+	number   int
+	prompt   string
+	base     worktree.Snapshot // what the worktree held before the turn
+	before   *worktree.Fingerprint
+	scratch  string
+	events   *os.File
+	log      *os.File
+	receipt  schemas.WorkerReceipt
+	partial  []gitstate.RefUpdate
+	replaced map[string][]byte // configuration that was undone, as it was found
+	logErr   error
+}
+
+// newTurn makes everything ready that may still refuse, before anything is recorded or paid for.
+func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *schemas.Contract, chain []*config.Profile, req turnRequest) (*turn, error) {
+	t := &turn{s: s, phase: phase, contract: contract, chain: chain, worktree: s.worktreeOf(&phase.Run), number: phase.State.Attempt + 1}
+	if t.worktree.Lost() {
+		return nil, &LostWorktreeError{ID: phase.ID, Path: phase.State.Worktree}
+	}
+	var feedback *workers.Feedback
+	if req.verdict != nil {
+		verification, err := s.Verification(ctx, &phase.Run)
+		if err != nil && !errors.Is(err, gitstate.ErrNoFile) {
+			return nil, err
+		}
+		if err := review.CheckRevision(&phase.State, s.Config.MaxRevisions, req.verdict, verification); err != nil {
+			return nil, err
+		}
+		feedback = feedbackOf(req.verdict, verification)
+	}
+	for _, p := range chain[:1] {
+		if err := workers.Check(ctx, workers.Turn{Profile: p, Kind: contract.Kind, Getenv: s.Getenv, Now: s.Now}); err != nil {
+			return nil, err
+		}
+	}
+	t.prompt = workers.Prompt(workers.PromptInput{
+		Contract: contract, Kind: contract.Kind,
+		Locked:   verify.LockedPatterns(contract, s.Config.AlwaysLockedPath),
+		Feedback: feedback,
+	})
+	if req.to == schemas.StateRevising {
+		if err := s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if t.base, err = s.snapshot(ctx, &phase.Run, "start of an attempt"); err != nil {
+		return nil, err
+	}
+	if t.before, err = worktree.TakeFingerprint(ctx, s.Repo); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// start records that a turn begins, before the worker can cost anything.
+func (t *turn) start(ctx context.Context, req turnRequest) error {
+	argv, err := workers.Argv(t.workerTurn(t.chain[0], "", ""))
+	if err != nil {
+		return err
+	}
+	start, err := schemas.MarshalIndent(schemas.AttemptStart{
+		SchemaVersion: schemas.Version, Attempt: t.number, Profile: profileRef(t.chain[0], t.phase.State.Profile.Source),
+		Argv: argv, StartTree: string(t.base.Tree), StartedAt: t.s.Now(),
+	})
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{attemptFile(strconv.Itoa(t.number), "start.json"): start}
+	var summary *schemas.ReviewSummary
+	if req.verdict != nil {
+		verdict, err := schemas.MarshalIndent(req.verdict)
+		if err != nil {
+			return err
+		}
+		files[attemptFile(strconv.Itoa(t.phase.State.Attempt), "review.json")] = verdict
+		sum := review.Summary(req.verdict)
+		summary = &sum
+	}
+	if err := t.openLogs(); err != nil {
+		return err
+	}
+	return t.phase.Append(ctx, gitstate.Event{
+		To:      req.to,
+		Subject: fmt.Sprintf("start attempt %d with %s", t.number, t.chain[0].Name),
+		Files:   files,
+		Apply: func(st *schemas.RunState) {
+			st.Attempt = t.number
+			st.Outcome, st.FailureClass, st.Code = "", "", ""
+			if summary != nil {
+				st.Revisions++
+				st.Review = summary
+			}
+		},
+	})
+}
+
+// openLogs starts the live logs of the attempt and the private folders of the worker.
+func (t *turn) openLogs() error {
+	live := t.s.liveFolder(t.phase.ID)
+	if err := durable.MkdirAll(live, 0o700); err != nil {
+		return err
+	}
+	for name, f := range map[string]**os.File{"events.jsonl": &t.events, "worker.log": &t.log} {
+		path := filepath.Join(live, name)
+		if err := durable.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		var err error
+		if *f, err = durable.Append(path, 0o600); err != nil {
+			return err
+		}
+	}
+	var err error
+	t.scratch, err = durable.MkdirTemp("", "git-spot-worker-")
+	return err
+}
+
+func (t *turn) close(ctx context.Context) error {
+	var errs []error
+	for _, f := range []*os.File{t.events, t.log} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	if t.scratch != "" {
+		errs = append(errs, durable.RemoveAll(t.scratch))
+	}
+	return errors.Join(errs...)
+}
+
+// workerTurn is the turn as package workers sees it.
+func (t *turn) workerTurn(p *config.Profile, home, tmp string) workers.Turn {
+	turn := workers.Turn{
+		Profile: p, Kind: t.contract.Kind, Prompt: t.prompt, Dir: t.worktree.Path(), Home: home, Tmp: tmp,
+		RunID: string(t.phase.ID), Attempt: t.number, Limits: t.contract.Limits,
+		Getenv: t.s.Getenv, Now: t.s.Now, Redact: t.s.Config.Redactor(t.s.Getenv),
+	}
+	if t.events != nil {
+		turn.Events, turn.Log = io.Writer(t.events), io.Writer(t.log)
+	}
+	return turn
+}
+
+// runChain starts the profiles of the chain one after the other until one ends in a way that the next
+// would not mend. The receipt holds every try.
+func (t *turn) runChain(ctx context.Context) {
+	t.receipt = schemas.WorkerReceipt{SchemaVersion: schemas.Version, Attempt: t.number, StartedAt: t.s.Now()}
+	for i, p := range t.chain {
+		try, final, err := t.try(ctx, i, p)
+		if err != nil {
+			t.logErr = errors.Join(t.logErr, err)
+		}
+		t.receipt.Tries = append(t.receipt.Tries, try)
+		t.receipt.Profile = try.Profile
+		t.receipt.Outcome, t.receipt.FailureClass, t.receipt.Message = try.Outcome, try.FailureClass, try.Message
+		t.receipt.SessionID = try.SessionID
+		t.receipt.Isolation, t.receipt.Credential = final.Isolation, final.Credential
+		t.receipt.FinalText, t.receipt.StderrTail = final.Text, final.StderrTail
+		t.receipt.Warnings = append(t.receipt.Warnings, final.Warnings...)
+		last := i == len(t.chain)-1
+		if try.Outcome != schemas.OutcomeError || !workers.MayFallBack(try.FailureClass) || last || ctx.Err() != nil {
+			break
+		}
+		if err := t.setAside(ctx, i); err != nil {
+			t.logErr = errors.Join(t.logErr, err)
+			break
+		}
+	}
+	t.receipt.Usage = sumUsage(t.receipt.Tries)
+	t.receipt.EndedAt = t.s.Now()
+	t.receipt.DurationMS = t.receipt.EndedAt.Sub(t.receipt.StartedAt).Milliseconds()
+}
+
+func (t *turn) try(ctx context.Context, i int, p *config.Profile) (schemas.Try, workers.Final, error) {
+	home := filepath.Join(t.scratch, "home"+strconv.Itoa(i))
+	tmp := filepath.Join(t.scratch, "tmp"+strconv.Itoa(i))
+	for _, dir := range []string{home, tmp} {
+		if err := durable.Mkdir(dir, 0o700); err != nil {
+			return schemas.Try{Profile: profileRef(p, "fallback"), Outcome: schemas.OutcomeError, FailureClass: schemas.FailureSetup, Message: err.Error()}, workers.Final{}, nil
+		}
+	}
+	try, final, err := workers.Run(ctx, t.workerTurn(p, home, tmp))
+	try.Profile = profileRef(p, t.phase.State.Profile.Source)
+	return try, final, err
+}
+
+// setAside pins what a failed try left and brings the worktree back to the attempt's start.
+func (t *turn) setAside(ctx context.Context, i int) error {
+	snap, err := t.s.snapshot(ctx, &t.phase.Run, fmt.Sprintf("partial work of attempt %d, try %d", t.number, i+1))
+	if err != nil {
+		return err
+	}
+	if snap.Tree != t.base.Tree {
+		t.receipt.Tries[i].Partial = string(snap.Commit)
+		t.partial = append(t.partial, gitstate.RefUpdate{
+			Ref: gitstate.AttemptRef(t.phase.ID, fmt.Sprintf("%d.%d", t.number, i+1)), New: snap.Commit, Old: gitstate.ZeroOID,
+		})
+	}
+	return t.worktree.Reset(ctx, t.base.Tree)
+}
+
+// finish takes the snapshot, judges the outcome by it and records both.
+func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
+	snap, err := t.s.snapshot(ctx, &t.phase.Run, fmt.Sprintf("%s\n\nAttempt %d of run %s.", t.contract.Title, t.number, t.phase.ID))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.checkTampering(ctx, snap); err != nil {
+		return nil, err
+	}
+	t.receipt.Nested, t.receipt.Ignored = snap.Nested, snap.Skipped
+	if t.receipt.Outcome == schemas.OutcomeCompleted && snap.Tree == t.base.Tree {
+		t.receipt.Outcome = schemas.OutcomeEmpty
+	}
+	base := gitstate.OID(t.phase.State.Base.Commit)
+	diff, err := t.s.Ledger.Diff(ctx, base, snap.Commit)
+	if err != nil {
+		return nil, err
+	}
+	files, err := t.files()
+	if err != nil {
+		return nil, err
+	}
+	refs := append(t.partial,
+		gitstate.RefUpdate{Ref: gitstate.CandidateRef(t.phase.ID), New: snap.Commit, Old: candidateBefore(t.phase.State)},
+		gitstate.RefUpdate{Ref: gitstate.AttemptRef(t.phase.ID, strconv.Itoa(t.number)), New: snap.Commit, Old: gitstate.ZeroOID},
+	)
+	to := stateAfter(t.receipt.Outcome, t.receipt.FailureClass)
+	code := workers.Code(t.receipt.Outcome, t.receipt.FailureClass)
+	if err := t.phase.Append(ctx, gitstate.Event{
+		To:      to,
+		Subject: fmt.Sprintf("end attempt %d: %s", t.number, t.receipt.Outcome),
+		Files:   files,
+		Refs:    refs,
+		Code:    code,
+		Apply: func(st *schemas.RunState) {
+			from := schemas.StatePrepared
+			if t.number > 1 {
+				from = schemas.StateReviewing
+			}
+			st.Candidate, st.Tree = string(snap.Commit), string(snap.Tree)
+			st.DiffSHA256, st.Diff = diff.SHA256, &diff.Stat
+			st.Outcome, st.FailureClass = t.receipt.Outcome, t.receipt.FailureClass
+			st.Verification, st.Review = nil, nil
+			st.Warnings = append(st.Warnings, t.receipt.Warnings...)
+			if to == schemas.StateBlocked {
+				st.Blocked = &schemas.Blocked{Cause: schemas.BlockedEnvironment, Code: code, Message: t.receipt.Message, From: from}
+			}
+		},
+	}); err != nil {
+		return nil, err
+	}
+	return &TurnResult{Run: &t.phase.Run, Receipt: &t.receipt, Diff: diff, Log: t.s.LogPath(t.phase.ID)}, t.logErr
+}
+
+// checkTampering compares the repository with what it was before the turn. Executable configuration
+// that appeared is taken out again, and what it was is kept in the ledger; everything else is only
+// reported, because users commit and fetch while a worker works.
+func (t *turn) checkTampering(ctx context.Context, snap worktree.Snapshot) error {
+	if snap.PointerChanged {
+		t.receipt.Tampered = append(t.receipt.Tampered, ".git")
+	}
+	now, err := worktree.TakeFingerprint(ctx, t.s.Repo)
+	if err != nil {
+		return err
+	}
+	change := t.before.Compare(now)
+	for _, what := range change.Changed {
+		t.receipt.Warnings = append(t.receipt.Warnings, fmt.Sprintf("%s: %s", schemas.CodeSourceChanged, what))
+	}
+	if len(change.ExecutableConfig) == 0 {
+		return nil
+	}
+	t.receipt.Tampered = append(t.receipt.Tampered, change.ExecutableConfig...)
+	t.replaced, err = t.before.Undo(ctx, t.s.Repo, now)
+	return err
+}
+
+// files are the documents of the attempt's end.
+func (t *turn) files() (map[string][]byte, error) {
+	receipt, err := schemas.MarshalIndent(t.receipt)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{attemptFile(strconv.Itoa(t.number), "worker.json"): receipt}
+	if len(t.replaced) > 0 {
+		if files[attemptFile(strconv.Itoa(t.number), "tampered.json")], err = schemas.MarshalIndent(t.replaced); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range []string{"events.jsonl", "worker.log"} {
+		data, err := os.ReadFile(filepath.Join(t.s.liveFolder(t.phase.ID), name))
+		if err != nil {
+			return nil, err
+		}
+		files[attemptFile(strconv.Itoa(t.number), name)] = data
+	}
+	return files, nil
+}
+
+// stateAfter is the state that an outcome leads to.
+func stateAfter(o schemas.Outcome, c schemas.FailureClass) schemas.State {
+	switch o {
+	case schemas.OutcomeCompleted, schemas.OutcomeStepCapped, schemas.OutcomeEmpty:
+		return schemas.StateImplemented
+	case schemas.OutcomeError:
+		switch c {
+		case schemas.FailureAuth, schemas.FailureCapability, schemas.FailureSetup, schemas.FailurePermission:
+			return schemas.StateBlocked
+		}
+	}
+	return schemas.StateInterrupted
+}
+
+// sumUsage adds what every try consumed. A kind that one try does not know is unknown in the sum.
+func sumUsage(tries []schemas.Try) schemas.Usage {
+	var sum schemas.Usage
+	for i, try := range tries {
+		if i == 0 {
+			sum = try.Usage
+			continue
+		}
+		sum = schemas.Usage{
+			UncachedInput: add(sum.UncachedInput, try.Usage.UncachedInput),
+			CacheRead:     add(sum.CacheRead, try.Usage.CacheRead),
+			CacheWrite:    add(sum.CacheWrite, try.Usage.CacheWrite),
+			Output:        add(sum.Output, try.Usage.Output),
+			Reasoning:     add(sum.Reasoning, try.Usage.Reasoning),
+			Credits:       add(sum.Credits, try.Usage.Credits),
+			CostUSD:       add(sum.CostUSD, try.Usage.CostUSD),
+		}
+	}
+	return sum
+}
+
+func add[T int64 | float64](a, b *T) *T {
+	if a == nil || b == nil {
+		return nil
+	}
+	sum := *a + *b
+	return &sum
+}
+
+func profileRef(p *config.Profile, source string) schemas.ProfileRef {
+	return schemas.ProfileRef{Name: p.Name, Source: source, Adapter: p.Adapter, Provider: p.Provider, Model: p.Model}
+}
+
+// candidateBefore is the value that the candidate ref has in a state.
+func candidateBefore(st schemas.RunState) gitstate.OID {
+	if st.Approved != "" {
+		return gitstate.OID(st.Approved)
+	}
+	if st.Candidate != "" {
+		return gitstate.OID(st.Candidate)
+	}
+	return gitstate.ZeroOID
+}
+
+// feedbackOf is what the worker of the next turn is told.
+func feedbackOf(verdict *schemas.Review, verification *schemas.Verification) *workers.Feedback {
+	findings, gates, tails := review.Feedback(verdict, verification)
+	feedback := &workers.Feedback{Findings: findings, Gates: gates}
+	for _, tail := range tails {
+		feedback.Tails = append(feedback.Tails, workers.Tail(tail))
+	}
+	return feedback
+}
+
+// ProfileGoneError is a run whose profile is not configured any more.
+type ProfileGoneError struct {
+	ID      gitstate.RunID
+	Profile string
+}
+
+func (e *ProfileGoneError) Error() string {
+	return fmt.Sprintf("run %s was prepared for profile %q, which is not configured any more", e.ID, e.Profile)
+}
+
+// Code is CONFIG_INVALID.
+func (e *ProfileGoneError) Code() schemas.Code { return schemas.CodeConfigInvalid }
+
+// LostWorktreeError is a run whose worktree is gone. Everything but a new turn still works.
+type LostWorktreeError struct {
+	ID   gitstate.RunID
+	Path string
+}
+
+func (e *LostWorktreeError) Error() string {
+	return fmt.Sprintf("the worktree of run %s is gone: %q", e.ID, e.Path)
+}
+
+// Code is FILE_NOT_FOUND.
+func (e *LostWorktreeError) Code() schemas.Code { return schemas.CodeFileNotFound }

@@ -1,0 +1,290 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/verify"
+	"github.com/git-spot/git-spot/worktree"
+)
+
+// VerifyResult is a verification and where it left the run.
+type VerifyResult struct {
+	Run          *gitstate.Run
+	Verification *schemas.Verification
+}
+
+// Err is the first red gate or command, or nil if the verdict is a pass.
+func (r *VerifyResult) Err() error {
+	if r.Verification.Verdict == schemas.VerdictPass {
+		return nil
+	}
+	e := &VerificationError{ID: r.Run.ID, Reason: r.Verification.Code, Blocked: r.Run.State.State == schemas.StateBlocked}
+	for _, gate := range r.Verification.Gates {
+		if !gate.OK && gate.Code == r.Verification.Code {
+			e.Message, e.Paths = gate.Message, gate.Paths
+			return e
+		}
+	}
+	for _, command := range append(r.Verification.Setup, r.Verification.Commands...) {
+		if !verify.Passed(command) {
+			e.Message = describeCommand(command)
+			return e
+		}
+	}
+	return e
+}
+
+// VerificationError is a candidate that was not proven. The verification is recorded.
+type VerificationError struct {
+	ID      gitstate.RunID
+	Reason  schemas.Code
+	Message string
+	Paths   []string
+	Blocked bool // the worker touched its grader: final
+}
+
+func (e *VerificationError) Error() string { return e.Message }
+
+// Code is the code of the first red gate or command.
+func (e *VerificationError) Code() schemas.Code { return e.Reason }
+
+// Verify proves the candidate of a run: gates on the diff, then the contract's commands in a clean
+// room that holds exactly the candidate's tree, with locked paths from base.
+//
+// A clean room that cannot be made leaves the run implemented and is an error; a red verification is
+// a result.
+func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *VerifyResult, err error) {
+	phase, ctx, err := s.Ledger.Begin(ctx, id, "verify", gitstate.ByVerify)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, phase.Close()) }()
+	contract, err := s.Contract(ctx, &phase.Run)
+	if err != nil {
+		return nil, err
+	}
+	from := phase.State.State
+	if err := phase.Append(ctx, gitstate.Event{To: schemas.StateVerifying, Subject: fmt.Sprintf("verify attempt %d", phase.State.Attempt)}); err != nil {
+		return nil, err
+	}
+	verification, diff, err := s.prove(ctx, phase, contract)
+	if err != nil {
+		// Nothing was proven either way: back to where verify can be run again.
+		ctx, cancel := surviving(ctx)
+		defer cancel()
+		return nil, errors.Join(err, phase.Append(ctx, gitstate.Event{To: from, Subject: "verification could not be made"}))
+	}
+	if err := s.recordVerification(ctx, phase, verification, diff); err != nil {
+		return nil, err
+	}
+	return &VerifyResult{Run: &phase.Run, Verification: verification}, nil
+}
+
+// prove runs gates and commands. It writes nothing to the ledger.
+func (s *Session) prove(ctx context.Context, phase *gitstate.Phase, contract *schemas.Contract) (*schemas.Verification, *gitstate.Diff, error) {
+	st := &phase.State
+	started := s.Now()
+	base, candidate := gitstate.OID(st.Base.Commit), gitstate.OID(st.Candidate)
+	diff, err := s.Ledger.Diff(ctx, base, candidate)
+	if err != nil {
+		return nil, nil, err
+	}
+	receipt, err := s.Receipt(ctx, &phase.Run)
+	if err != nil {
+		return nil, nil, err
+	}
+	subject := verify.Subject{
+		Contract: contract, Diff: diff, Recorded: st.DiffSHA256,
+		Objects:      s.Ledger.Store(),
+		AlwaysLocked: s.Config.AlwaysLockedPath,
+		Nested:       receipt.Nested, Tampered: receipt.Tampered,
+	}
+	v := &schemas.Verification{
+		SchemaVersion: schemas.Version, Attempt: st.Attempt,
+		Base: string(base), Candidate: string(candidate), Tree: string(diff.Tree), DiffSHA256: diff.SHA256, Diff: diff.Stat,
+		Isolation: verify.Isolation(), StartedAt: started,
+	}
+	if v.Gates, err = verify.Gates(ctx, subject); err != nil {
+		return nil, nil, err
+	}
+	if _, final := verify.Final(v.Gates); !final {
+		if err := s.runInRoom(ctx, phase, subject, v); err != nil {
+			return nil, nil, err
+		}
+	}
+	v.Verdict, v.Code = verify.Judge(v.Gates, v.Setup, v.Commands)
+	v.DurationMS = s.Now().Sub(started).Milliseconds()
+	return v, diff, nil
+}
+
+// runInRoom makes the clean room, runs set-up and checks in it, and compares the repository before
+// and after.
+func (s *Session) runInRoom(ctx context.Context, phase *gitstate.Phase, subject verify.Subject, v *schemas.Verification) (err error) {
+	before, err := worktree.TakeFingerprint(ctx, s.Repo)
+	if err != nil {
+		return err
+	}
+	room, err := worktree.NewRoom(ctx, s.Repo, filepath.Dir(phase.State.Worktree), fmt.Sprintf("%s-%d", phase.ID, v.Attempt), subject.Diff.Candidate)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := surviving(ctx)
+		defer cancel()
+		err = errors.Join(err, room.Close(ctx))
+	}()
+	locked, err := verify.Overlays(ctx, subject)
+	if err != nil {
+		return err
+	}
+	if v.Overlays, err = room.Overlay(ctx, subject.Diff.Base, locked); err != nil {
+		return err
+	}
+	if len(subject.Contract.Reuse) > 0 && s.Repo.WorkTree != "" {
+		reused, err := room.Reuse(ctx, s.Repo.WorkTree, subject.Contract.Reuse)
+		if err != nil {
+			return err
+		}
+		v.Overlays = append(v.Overlays, reused...)
+	}
+	place := verify.Room{Dir: room.Dir, Home: room.Home, Tmp: room.Tmp, Getenv: s.Getenv}
+	if v.Setup, err = verify.RunSetup(ctx, place, subject.Contract.Setup); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(v.Setup, func(c schemas.CommandResult) bool { return !verify.Passed(c) }) {
+		if v.Commands, err = verify.RunChecks(ctx, place, subject.Contract.Verification); err != nil {
+			return err
+		}
+	}
+	now, err := worktree.TakeFingerprint(ctx, s.Repo)
+	if err != nil {
+		return err
+	}
+	change := before.Compare(now)
+	for _, what := range change.Changed {
+		v.Warnings = append(v.Warnings, fmt.Sprintf("%s: %s", schemas.CodeSourceChanged, what))
+	}
+	if len(change.ExecutableConfig) > 0 {
+		if _, err := before.Undo(ctx, s.Repo, now); err != nil {
+			return err
+		}
+		v.Gates = verify.Tampered(v.Gates, change.ExecutableConfig)
+	}
+	return nil
+}
+
+func (s *Session) recordVerification(ctx context.Context, phase *gitstate.Phase, v *schemas.Verification, diff *gitstate.Diff) error {
+	document, err := schemas.MarshalIndent(v)
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{attemptFile(strconv.Itoa(v.Attempt), "verification.json"): document}
+	gate, final := verify.Final(v.Gates)
+	to := schemas.StateReviewing
+	switch {
+	case final:
+		to = schemas.StateBlocked
+	case v.Verdict == schemas.VerdictPass:
+		skip, err := s.selfReviewSkip(ctx, &phase.Run, diff)
+		if err != nil {
+			return err
+		}
+		if skip == "" {
+			to = schemas.StateSelfReviewing
+			break
+		}
+		skipped, err := schemas.MarshalIndent(schemas.SelfReview{SchemaVersion: schemas.Version, Skipped: true, Reason: skip})
+		if err != nil {
+			return err
+		}
+		files[attemptFile(strconv.Itoa(v.Attempt), "self-review.json")] = skipped
+	}
+	summary := summarize(v)
+	subject := fmt.Sprintf("verification passed: %d of %d", summary.Passed, summary.Total)
+	if v.Verdict == schemas.VerdictFail {
+		subject = fmt.Sprintf("verification failed: %s", v.Code)
+	}
+	return phase.Append(ctx, gitstate.Event{
+		To: to, Subject: subject, Code: v.Code,
+		Files: files,
+		Apply: func(st *schemas.RunState) {
+			st.Verification = summary
+			st.Warnings = append(st.Warnings, v.Warnings...)
+			if final {
+				st.Blocked = &schemas.Blocked{Cause: schemas.BlockedGate, Code: gate.Code, Message: gate.Message, Paths: gate.Paths, From: schemas.StateImplemented}
+			}
+		},
+	})
+}
+
+// summarize is the short form of a verification.
+func summarize(v *schemas.Verification) *schemas.VerificationSummary {
+	passed := 0
+	for _, command := range v.Commands {
+		if verify.Passed(command) {
+			passed++
+		}
+	}
+	return &schemas.VerificationSummary{
+		Verdict: v.Verdict, Passed: passed, Total: len(v.Commands), DurationMS: v.DurationMS, DiffSHA256: v.DiffSHA256,
+	}
+}
+
+// selfReviewSkip is the reason for which a change gets no self-review, or "".
+func (s *Session) selfReviewSkip(ctx context.Context, run *gitstate.Run, diff *gitstate.Diff) (string, error) {
+	want := s.Config.SelfReview
+	if p := s.Config.Profiles[run.State.Profile.Name]; p != nil {
+		want = p.SelfReview
+	}
+	if !want.Enabled {
+		return "disabled", nil
+	}
+	if diff.Bytes < want.MinDiffBytes {
+		return "diff-too-small", nil
+	}
+	surface := diff.Bytes
+	for _, c := range diff.Changes {
+		if c.NewID.IsZero() || c.NewMode == modeGitlink {
+			continue
+		}
+		blob, err := s.Ledger.Store().Blob(ctx, c.NewID)
+		if err != nil {
+			if _, large := errors.AsType[*gitstate.TooLargeError](err); large {
+				return "", nil
+			}
+			return "", err
+		}
+		if surface += int64(len(blob)); surface >= want.MinSurfaceBytes {
+			return "", nil
+		}
+	}
+	if surface < want.MinSurfaceBytes {
+		return "review-surface-too-small", nil
+	}
+	return "", nil
+}
+
+const modeGitlink = "160000"
+
+// describeCommand says in a line how a command failed.
+func describeCommand(c schemas.CommandResult) string {
+	how := ""
+	switch {
+	case c.Error != "":
+		how = c.Error
+	case c.TimedOut:
+		how = fmt.Sprintf("timed out after %d s", c.DurationMS/1000)
+	case c.Signal != "":
+		how = "ended by " + c.Signal
+	case c.Exit != nil:
+		how = fmt.Sprintf("exit status %d", *c.Exit)
+	}
+	return fmt.Sprintf("%q: %s", c.Argv, how)
+}
