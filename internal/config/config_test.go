@@ -246,6 +246,7 @@ func TestKeyShapedValuesAreNotEchoed(t *testing.T) {
 		{"model", "spot.profile.glm.model=" + github, github},
 		{"argv", "spot.profile.w.argv=--api-key=" + random, random},
 		{"argv word", "spot.profile.w.argv=curl -H x " + hex, hex},
+		{"dotted", "spot.profile.glm.model=" + hex + ".Ab3dEf6hIj9lMn2p", hex},
 		{"env", "spot.profile.w.env=MY_TOKEN=correcthorsebattery", "correcthorsebattery"},
 		{"unknown key", "spot.nonsense=" + openai, openai},
 		{"profile's name", "spot.profile." + openai + ".model=x", openai},

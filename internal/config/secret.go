@@ -24,7 +24,7 @@ const minKeyBytes = 12
 // for it first keeps masking as fast as the output of a worker.
 type shape struct {
 	literal string
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp // compiled when first needed: most runs never see a credential
 }
 
 // keyShapes are certain enough to be masked in prose. A pattern with a group masks the group alone.
@@ -62,7 +62,7 @@ var keyShapes = sync.OnceValue(func() []shape {
 		{"PASSWORD=", `\b(?:[A-Z0-9_]*_)?PASSWORD=["']?([^\s"'$(){}<>]{12,})`},
 		{"://", `://[^/\s:@"']*:([^/\s@"']{4,})@`},
 	} {
-		shapes = append(shapes, shape{s[0], regexp.MustCompile(s[1])})
+		shapes = append(shapes, shape{s[0], sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s[1]) })})
 	}
 	return shapes
 })
@@ -125,7 +125,7 @@ func (r Redactor) Redact(s string) string {
 	}
 	for _, shape := range keyShapes() {
 		if strings.Contains(s, shape.literal) {
-			s = mask(shape.pattern, s)
+			s = mask(shape.pattern(), s)
 		}
 	}
 	return s
@@ -148,15 +148,17 @@ func mask(pattern *regexp.Regexp, s string) string {
 // a miss puts a key into a file that is mailed around.
 func keyShaped(value string) bool {
 	for _, shape := range keyShapes() {
-		if shape.pattern.MatchString(value) {
+		if strings.Contains(value, shape.literal) && shape.pattern().MatchString(value) {
+			return true
+		}
+	}
+	for word := range strings.FieldsFuncSeq(value, func(r rune) bool { return strings.ContainsRune(" \t\n=.:,;\"'", r) }) {
+		if randomLooking(word) {
 			return true
 		}
 	}
 	for word := range strings.FieldsSeq(value) {
-		if randomLooking(word) {
-			return true
-		}
-		if name, rest, ok := strings.Cut(word, "="); ok && (randomLooking(rest) || len(rest) >= minKeyBytes && credentialName(name)) {
+		if name, rest, ok := strings.Cut(word, "="); ok && len(rest) >= minKeyBytes && credentialName(name) {
 			return true
 		}
 	}
@@ -196,7 +198,7 @@ func randomLooking(word string) bool {
 			if c >= 'a' && c <= 'f' {
 				hex++
 			}
-		case c == '+' || c == '=' || c == '_':
+		case c == '+' || c == '_':
 		default:
 			return false
 		}
