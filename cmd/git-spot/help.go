@@ -28,16 +28,19 @@ func help(example string, codes ...schemas.Code) map[string]any {
 }
 
 // commonCodes are those that every command may end with.
-var commonCodes = []schemas.Code{
-	schemas.CodeInternal, schemas.CodeDiskFull, schemas.CodeUsage, schemas.CodeInterrupted,
+func commonCodes() []schemas.Code {
+	return []schemas.Code{schemas.CodeInternal, schemas.CodeDiskFull, schemas.CodeUsage, schemas.CodeInterrupted}
 }
 
-// repositoryCodes are those of every command that opens a repository, and ledgerCodes those of every
-// command on one run.
-var (
-	repositoryCodes = []schemas.Code{schemas.CodeNotARepository, schemas.CodeRepoOwner, schemas.CodeRepoUnsupported, schemas.CodeConfigInvalid}
-	runCodes        = append(slices.Clip(repositoryCodes), schemas.CodeRunNotFound, schemas.CodeRunAmbiguous, schemas.CodeLedgerCorrupt)
-)
+// repositoryCodes are those of every command that opens a repository.
+func repositoryCodes() []schemas.Code {
+	return []schemas.Code{schemas.CodeNotARepository, schemas.CodeRepoOwner, schemas.CodeRepoUnsupported}
+}
+
+// runCodes are those of every command on one run.
+func runCodes() []schemas.Code {
+	return append(repositoryCodes(), schemas.CodeRunNotFound, schemas.CodeRunAmbiguous, schemas.CodeLedgerCorrupt)
+}
 
 func newHelpCmd(e *env) *cli.Command {
 	return &cli.Command{
@@ -77,7 +80,7 @@ func writeHelp(e *env, c *cli.Command) error {
 		writeFlags(w, "GLOBAL OPTIONS", e.root.Flags)
 		m, _ := c.Metadata[manualKey].(manual)
 		fmt.Fprintf(w, "\nEXAMPLE\n  %s\n", m.example)
-		writeExits(w, append(slices.Clone(m.codes), commonCodes...))
+		writeExits(w, append(slices.Clone(m.codes), commonCodes()...))
 	})
 }
 

@@ -85,19 +85,15 @@ func (e *env) jsonLine(v any) error {
 	return err
 }
 
+// text prints what write writes. The first error of standard output is returned; write need not check.
 func (e *env) text(write func(w io.Writer)) error {
-	out := &stickyWriter{w: e.textOut()}
+	out := e.textOut()
 	write(out)
-	return out.err
+	return out.Close()
 }
 
-// textOut is standard output for text of any origin.
-func (e *env) textOut() io.Writer {
-	if e.stdoutIsTerminal {
-		return escapeWriter{e.out}
-	}
-	return e.out
-}
+// textOut is standard output for text of any origin. Close it to get the last bytes out.
+func (e *env) textOut() *textWriter { return &textWriter{w: e.out, escape: e.stdoutIsTerminal} }
 
 // warn prints a line on standard error that is not the end of the command.
 func (e *env) warn(format string, args ...any) { e.complain("", fmt.Sprintf(format, args...)) }
@@ -108,29 +104,49 @@ func (e *env) complain(prefix, message string) {
 	}
 }
 
-// stickyWriter remembers the first error, so that text can be written without checking each line.
-type stickyWriter struct {
-	w   io.Writer
-	err error
+// textWriter writes text, escaped if that is asked for, and remembers its first error.
+type textWriter struct {
+	w      io.Writer
+	escape bool
+	rest   []byte // the begin of a character whose end is still to come
+	err    error
 }
 
-func (s *stickyWriter) Write(p []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
+func (t *textWriter) Write(p []byte) (int, error) {
+	if t.err != nil {
+		return 0, t.err
 	}
-	n, err := s.w.Write(p)
-	s.err = err
-	return n, err
+	text := p
+	if t.escape {
+		text = append(t.rest, p...)
+		whole := wholeRunes(text)
+		t.rest = bytes.Clone(text[whole:])
+		text = []byte(escape(string(text[:whole])))
+	}
+	_, t.err = t.w.Write(text)
+	return len(p), t.err
 }
 
-// escapeWriter writes what it gets with control bytes escaped, newline and tab excepted.
-type escapeWriter struct{ w io.Writer }
-
-func (e escapeWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(e.w, escape(string(p))); err != nil {
-		return 0, err
+// Close writes what is left. It does not close the underlying writer.
+func (t *textWriter) Close() error {
+	if t.err == nil && len(t.rest) > 0 {
+		_, t.err = io.WriteString(t.w, escape(string(t.rest)))
+		t.rest = nil
 	}
-	return len(p), nil
+	return t.err
+}
+
+// wholeRunes returns how much of p does not end in the middle of a character.
+func wholeRunes(p []byte) int {
+	for back := 1; back < utf8.UTFMax && back <= len(p); back++ {
+		if start := len(p) - back; utf8.RuneStart(p[start]) {
+			if utf8.FullRune(p[start:]) {
+				return len(p)
+			}
+			return start
+		}
+	}
+	return len(p)
 }
 
 // escape makes s harmless on a terminal: control characters, direction overrides and bytes that are

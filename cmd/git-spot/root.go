@@ -48,9 +48,20 @@ func groups(e *env) []group {
 	return []group{
 		{"the loop", []*cli.Command{}},
 		{"one call for several steps", []*cli.Command{}},
-		{"look", []*cli.Command{}},
-		{"mend", []*cli.Command{}},
+		{"look", []*cli.Command{
+			newListCmd(e),
+			newInspectCmd(e),
+			newLogCmd(e),
+			newDiffCmd(e),
+		}},
+		{"mend", []*cli.Command{
+			newFsckCmd(e),
+		}},
 		{"helpers", []*cli.Command{
+			newTemplateCmd(e),
+			newSchemaCmd(e),
+			newCompletionCmd(e),
+			newVersionCmd(e),
 			newHelpCmd(e),
 		}},
 	}
@@ -149,12 +160,8 @@ func arity(argsUsage string) (least, most int) {
 }
 
 func unknownCommand(root *cli.Command, word string) error {
-	var names []string
-	for _, c := range root.Commands {
-		names = append(names, c.Name)
-	}
 	message := fmt.Sprintf("unknown command %q", word)
-	if near := schemas.Nearest(word, names); near != "" {
+	if near := schemas.Nearest(word, commandNames(root)); near != "" {
 		message += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return &usageError{message: message}

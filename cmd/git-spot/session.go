@@ -25,7 +25,7 @@ type session struct {
 // open opens the repository that -C, --git-dir, the environment or the working directory names.
 // The caller closes the session.
 func (e *env) open(ctx context.Context) (*session, error) {
-	repo, err := gitexec.Discover(ctx, gitexec.Options{Dir: e.global.dir, GitDir: e.global.gitDir, Getenv: e.getenv})
+	repo, err := e.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +34,14 @@ func (e *env) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	return &session{repo: repo, ledger: ledger}, nil
+}
+
+func (e *env) discover(ctx context.Context) (*gitexec.Repo, error) {
+	dir, err := filepath.Abs(e.global.dir)
+	if err != nil {
+		return nil, err
+	}
+	return gitexec.Discover(ctx, gitexec.Options{Dir: dir, GitDir: e.global.gitDir, Getenv: e.getenv})
 }
 
 func (s *session) close() { _ = s.ledger.Close() }
@@ -55,6 +63,20 @@ func (s *session) load(ctx context.Context, word string) (*gitstate.Run, error) 
 		return nil, err
 	}
 	return s.ledger.Load(ctx, id)
+}
+
+// next is the command that is due for a run, ready to be run; "" if none is.
+func (s *session) next(ctx context.Context, run *gitstate.Run) string {
+	return gitstate.Due(&run.State, s.ledger.Interrupted(ctx, run))
+}
+
+// lost says that the worktree of a run should be there and is not. Only a new turn needs it.
+func lost(run *gitstate.Run) bool {
+	if run.State.Worktree == "" || run.State.State == schemas.StateCleaned {
+		return false
+	}
+	_, err := os.Lstat(run.State.Worktree)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // idFlag is --id of a command whose ArgsUsage is "[ID]".

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/schemas"
+)
+
+func newInspectCmd(e *env) *cli.Command {
+	var word string
+	return &cli.Command{
+		Name:      "inspect",
+		Usage:     "show all that is known of a run",
+		ArgsUsage: "[ID]",
+		Description: `Shows the state of a run, what its worker used, what verification and review said, and the command
+that is due. "interrupted" means that the process that was advancing the run is gone, "lost" that the
+worktree is; everything but a new turn still works without it.`,
+		Flags:    []cli.Flag{idFlag(&word)},
+		Metadata: help("git spot inspect --id fix-login", runCodes()...),
+		Action: func(ctx context.Context, c *cli.Command) (err error) {
+			if word, err = runWord(c, word); err != nil {
+				return err
+			}
+			return runInspect(ctx, e, word)
+		},
+	}
+}
+
+// inspectDocument is what inspect prints: state.json, and beside it what other files of the ledger and
+// this machine say. Where it has the name of a key of state.json, the longer document stands.
+type inspectDocument struct {
+	schemas.RunState
+	Ref          gitstate.Ref          `json:"ref"`
+	Head         gitstate.OID          `json:"head"` // the newest ledger commit
+	Interrupted  bool                  `json:"interrupted"`
+	Lost         bool                  `json:"lost"`
+	Log          string                `json:"log,omitempty"` // grows while a turn runs
+	Usage        *schemas.Usage        `json:"usage"`         // summed over all attempts
+	Worker       json.RawMessage       `json:"worker"`        // receipt of the latest attempt
+	Verification *schemas.Verification `json:"verification"`
+	SelfReview   json.RawMessage       `json:"selfReview"`
+	Review       json.RawMessage       `json:"review"`
+	Metrics      json.RawMessage       `json:"metrics"`
+	Surface      *struct{}             `json:"surface"` // what the caller must read; not computed yet
+	Next         string                `json:"next"`
+}
+
+func runInspect(ctx context.Context, e *env, word string) error {
+	s, err := e.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	run, err := s.load(ctx, word)
+	if err != nil {
+		return err
+	}
+	doc, err := s.inspect(ctx, run)
+	if err != nil {
+		return err
+	}
+	return e.result(doc, func(w io.Writer) { writeInspect(w, doc, e.now()) })
+}
+
+func (s *session) inspect(ctx context.Context, run *gitstate.Run) (*inspectDocument, error) {
+	doc := &inspectDocument{
+		RunState: run.State, Ref: gitstate.RunRef(run.ID), Head: run.Head,
+		Interrupted: s.ledger.Interrupted(ctx, run), Lost: lost(run),
+	}
+	doc.Next = gitstate.Due(&run.State, doc.Interrupted)
+	if run.State.Owner != nil {
+		doc.Log = filepath.Join(s.liveFolder(run.ID), "worker.log")
+	}
+	var err error
+	if doc.Usage, err = s.usage(ctx, run); err != nil {
+		return nil, err
+	}
+	latest := fmt.Sprintf("attempts/%d/", run.State.Attempt)
+	for path, into := range map[string]*json.RawMessage{
+		latest + "worker.json":      &doc.Worker,
+		latest + "self-review.json": &doc.SelfReview,
+		latest + "review.json":      &doc.Review,
+		"metrics.json":              &doc.Metrics,
+	} {
+		if *into, err = s.ledgerFile(ctx, run, path); err != nil {
+			return nil, err
+		}
+	}
+	verification, err := s.ledgerFile(ctx, run, latest+"verification.json")
+	if err != nil {
+		return nil, err
+	}
+	if verification != nil {
+		if err := json.Unmarshal(verification, &doc.Verification); err != nil {
+			return nil, &gitstate.CorruptError{ID: run.ID, What: latest + "verification.json", Err: err}
+		}
+	}
+	return doc, nil
+}
+
+// liveFolder is where events.jsonl and worker.log of a turn grow.
+func (s *session) liveFolder(id gitstate.RunID) string {
+	return filepath.Join(s.repo.CommonDir, "spot", string(id))
+}
+
+// ledgerFile reads a file of the ledger; nil if there is none.
+func (s *session) ledgerFile(ctx context.Context, run *gitstate.Run, path string) ([]byte, error) {
+	data, err := s.ledger.File(ctx, run, path)
+	if errors.Is(err, gitstate.ErrNoFile) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// usage sums what the workers of all attempts used; nil before the first. A kind that one attempt does
+// not know is unknown in the sum.
+func (s *session) usage(ctx context.Context, run *gitstate.Run) (*schemas.Usage, error) {
+	var sum *schemas.Usage
+	for n := 1; n <= run.State.Attempt; n++ {
+		path := fmt.Sprintf("attempts/%d/worker.json", n)
+		data, err := s.ledgerFile(ctx, run, path)
+		if err != nil {
+			return nil, err
+		}
+		if data == nil {
+			continue
+		}
+		var receipt schemas.WorkerReceipt
+		if err := json.Unmarshal(data, &receipt); err != nil {
+			return nil, &gitstate.CorruptError{ID: run.ID, What: path, Err: err}
+		}
+		if sum == nil {
+			sum = &receipt.Usage
+			continue
+		}
+		u := receipt.Usage
+		sum.UncachedInput = plus(sum.UncachedInput, u.UncachedInput)
+		sum.CacheRead = plus(sum.CacheRead, u.CacheRead)
+		sum.CacheWrite = plus(sum.CacheWrite, u.CacheWrite)
+		sum.Output = plus(sum.Output, u.Output)
+		sum.Reasoning = plus(sum.Reasoning, u.Reasoning)
+		sum.Credits = plus(sum.Credits, u.Credits)
+		sum.CostUSD = plus(sum.CostUSD, u.CostUSD)
+	}
+	return sum, nil
+}
+
+func plus[T int64 | float64](a, b *T) *T {
+	if a == nil || b == nil {
+		return nil
+	}
+	sum := *a + *b
+	return &sum
+}
+
+func writeInspect(w io.Writer, doc *inspectDocument, now time.Time) {
+	fmt.Fprintf(w, "%s  %s\n", doc.ID, oneLine(doc.Title))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(table, "  %s\t%s\n", name, oneLine(fmt.Sprintf(format, args...)))
+	}
+	state := string(doc.State)
+	if doc.Interrupted {
+		state += ", interrupted: its owner is gone"
+	}
+	row("state", "%s, %s", state, ago(now, doc.UpdatedAt))
+	if doc.Blocked != nil {
+		row("blocked", "%s: %s: %s", doc.Blocked.Cause, doc.Blocked.Code, doc.Blocked.Message)
+		for _, path := range doc.Blocked.Paths {
+			row("", "%s", path)
+		}
+	} else if doc.Code != "" {
+		row("code", "%s", doc.Code)
+	}
+	if doc.Owner != nil && !doc.Interrupted {
+		row("owner", "process %d on %s: %s", doc.Owner.PID, doc.Owner.Host, doc.Owner.Command)
+	}
+	row("kind", "%s, difficulty %s (%s)", doc.Kind, doc.Difficulty.Level, doc.Difficulty.Source)
+	row("caller", "%s", strings.TrimSpace(doc.Caller+" "+doc.Thread))
+	row("profile", "%s (%s), %s", doc.Profile.Name, doc.Profile.Source, strings.Trim(doc.Profile.Adapter+"/"+doc.Profile.Model, "/"))
+	if len(doc.Fallback) > 0 {
+		row("fallback", "%s", strings.Join(doc.Fallback, " "))
+	}
+	row("base", "%s %s", doc.Base.Commit, strings.TrimPrefix(doc.Base.Branch, "refs/heads/"))
+	row("worktree", "%s", doc.Worktree+map[bool]string{true: " (lost)"}[doc.Lost])
+	if doc.Log != "" {
+		row("log", "%s", doc.Log)
+	}
+	if doc.Attempt > 0 {
+		row("attempt", "%d, %d revisions, outcome %s %s", doc.Attempt, doc.Revisions, doc.Outcome, doc.FailureClass)
+	}
+	if doc.Usage != nil {
+		row("usage", "%s", usageLine(doc.Usage))
+	}
+	if doc.Candidate != "" {
+		row("candidate", "%s", doc.Candidate)
+	}
+	if doc.Diff != nil {
+		row("diff", "%d files, +%d -%d, %s", doc.Diff.Files, doc.Diff.Added, doc.Diff.Deleted, doc.DiffSHA256)
+	}
+	writeVerification(row, doc.Verification)
+	if review := doc.RunState.Review; review != nil {
+		row("review", "%s, %d findings open", review.Verdict, review.Open)
+	}
+	if doc.Approved != "" {
+		row("approved", "%s", doc.Approved)
+	}
+	if doc.Integration != nil {
+		row("branch", "%s", doc.Integration.Branch)
+	}
+	for _, warning := range doc.Warnings {
+		row("warning", "%s", warning)
+	}
+	if doc.Next != "" {
+		row("next", "%s", doc.Next)
+	}
+	_ = table.Flush()
+}
+
+func writeVerification(row func(name, format string, args ...any), v *schemas.Verification) {
+	if v == nil {
+		return
+	}
+	row("verification", "%s %s", v.Verdict, v.Code)
+	for _, gate := range v.Gates {
+		if !gate.OK {
+			row("", "red gate %s: %s %s", gate.Gate, gate.Message, strings.Join(gate.Paths, " "))
+		}
+	}
+	for _, c := range slices.Concat(v.Setup, v.Commands) {
+		how := "ok"
+		switch {
+		case c.TimedOut:
+			how = "timed out"
+		case c.Error != "":
+			how = c.Error
+		case c.Exit == nil:
+			how = "ended by " + c.Signal
+		case *c.Exit != 0:
+			how = fmt.Sprintf("exit status %d", *c.Exit)
+		}
+		row("", "%s: %s, %s", strings.Join(c.Argv, " "), how, time.Duration(c.DurationMS)*time.Millisecond)
+	}
+}
+
+func usageLine(u *schemas.Usage) string {
+	count := func(n *int64) string {
+		if n == nil {
+			return "?"
+		}
+		return fmt.Sprint(*n)
+	}
+	line := fmt.Sprintf("input %s, cached %s, output %s tokens", count(u.UncachedInput), count(u.CacheRead), count(u.Output))
+	if u.CostUSD != nil {
+		line += fmt.Sprintf(", %.4f USD", *u.CostUSD)
+	}
+	return line
+}
