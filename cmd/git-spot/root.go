@@ -46,8 +46,22 @@ type group struct {
 // groups lists every command once, in the order in which help shows them.
 func groups(e *env) []group {
 	return []group{
-		{"the loop", []*cli.Command{}},
-		{"one call for several steps", []*cli.Command{}},
+		{"the loop", []*cli.Command{
+			newPrepareCmd(e),
+			newRunCmd(e),
+			newVerifyCmd(e),
+			newSelfReviewCmd(e),
+			newReviseCmd(e),
+			newApproveCmd(e),
+			newIntegrateCmd(e),
+			newReportCmd(e),
+			newCleanupCmd(e),
+		}},
+		{"one call for several steps", []*cli.Command{
+			newDispatchCmd(e),
+			newLandCmd(e),
+			newDemoCmd(e),
+		}},
 		{"look", []*cli.Command{
 			newListCmd(e),
 			newInspectCmd(e),
@@ -55,6 +69,8 @@ func groups(e *env) []group {
 			newDiffCmd(e),
 		}},
 		{"mend", []*cli.Command{
+			newRecoverCmd(e),
+			newAbortCmd(e),
 			newFsckCmd(e),
 		}},
 		{"helpers", []*cli.Command{

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"github.com/urfave/cli/v3"
+
+	"github.com/git-spot/git-spot/review"
+	"github.com/git-spot/git-spot/schemas"
+)
+
+// reviewFlags are the caller's verdict as a file, or the parts of one.
+type reviewFlags struct {
+	file       string
+	diffSHA256 string
+	evidence   []string
+	findings   []string
+}
+
+func (f *reviewFlags) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "review", Usage: "read the review from `FILE`, - is standard input", Destination: &f.file},
+		&cli.StringFlag{Name: "diff-sha256", Usage: "without --review: the change that was reviewed, `HASH`", Destination: &f.diffSHA256},
+		&cli.StringSliceFlag{Name: "evidence", Usage: "why a criterion is met, `ID=TEXT`", Destination: &f.evidence},
+		&cli.StringSliceFlag{Name: "finding", Usage: "what is wrong, `P0-P3:path:line:text`", Destination: &f.findings},
+	}
+}
+
+func (f *reviewFlags) check() error {
+	parts := f.diffSHA256 != "" || len(f.evidence)+len(f.findings) > 0
+	switch {
+	case f.file != "" && parts:
+		return usagef("--review and the parts of a review exclude each other")
+	case f.file == "" && f.diffSHA256 == "":
+		return usagef("--review FILE is required, or --diff-sha256 HASH and the other parts of a review")
+	}
+	return nil
+}
+
+// read returns the review. The command implies the verdict; a file that says another is refused.
+func (f *reviewFlags) read(e *env, verdict schemas.ReviewVerdict) (*schemas.Review, error) {
+	if f.file == "" {
+		return review.FromFlags(verdict, f.diffSHA256, f.evidence, f.findings)
+	}
+	data, err := e.readInput(f.file)
+	if err != nil {
+		return nil, err
+	}
+	return schemas.ParseReview(data)
+}
