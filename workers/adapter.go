@@ -1,13 +1,76 @@
 package workers
 
-import "github.com/git-spot/git-spot/internal/config"
+import (
+	"fmt"
+	"strings"
 
-// Adapter knows how to drive one worker program.
+	"github.com/git-spot/git-spot/internal/config"
+	"github.com/git-spot/git-spot/schemas"
+)
+
+// Adapter knows how to drive one worker program: which program it is, how a turn is put to it, and what
+// its output means. It does no work of its own: Run starts and watches the program. Implementations
+// are values without state and safe for concurrent use.
 type Adapter interface {
 	// Name is the word of spot.profile.<name>.adapter.
 	Name() string
+	// Program says which program this is on the machine.
+	Program(*config.Profile) Program
+	// Invocation puts a turn to the program. It MUST NOT touch anything: it also serves Check and
+	// Argv, which may leave Dir, Home and Tmp empty and Prompt a placeholder. The error is a *Error.
+	Invocation(Turn) (Invocation, error)
+	// Parser returns the reader of one turn's output.
+	Parser(*config.Profile) Parser
 }
+
+// Program is where a worker program is found and which version of it is good enough.
+type Program struct {
+	Name        string   // looked for on PATH, then in Places; or an absolute path, or one after ~/
+	Places      []string // folders, absolute or after ~/, where its installer puts it
+	VersionArgs []string // print the version; nil if there is no such thing
+	Constraint  string   // semver; "" takes any
+}
+
+// Invocation is what makes a turn of a program.
+type Invocation struct {
+	Args       []string // after the program
+	Env        []string // beside the allowlist
+	Stdin      string   // the prompt, where the program reads it there
+	PromptFile string   // absolute path in Tmp that Args names last; Run writes the prompt there, and removes it
+	Credential string   // environment, gateway, login or none
+	Terminal   bool     // the program says its last word: without it, exit 0 is incomplete
+	Steps      bool     // the program tells each tool call
+}
+
+// Parser reads the output of one turn, line by line, in the order of each stream. Run never calls it
+// concurrently. Events need no time, and no care for secrets, control characters or length: Run sees
+// to those.
+type Parser interface {
+	// Stdout and Stderr return what a line, without its newline, means; the line is not valid
+	// afterwards. Run itself records each line of standard error as such.
+	Stdout(line []byte) []schemas.Event
+	Stderr(line []byte) []schemas.Event
+	// Done says whether the program has said its last word: it then has a moment to end.
+	Done() bool
+	// Verdict says how a turn went that Run did not end, from all that was read and the exit status,
+	// which is -1 after a signal. The class is "" if it went well.
+	Verdict(exit int) (class schemas.FailureClass, message string)
+}
+
+// built are the adapters of this version. Those of the other names that a profile may have come with
+// their issues.
+func built() []Adapter { return []Adapter{command{}} }
 
 // For returns the adapter of p, or a *Error with code WORKER_SETUP that says which adapters this
 // version has.
-func For(p *config.Profile) (Adapter, error) { return nil, nil }
+func For(p *config.Profile) (Adapter, error) {
+	var names []string
+	for _, a := range built() {
+		if a.Name() == p.Adapter {
+			return a, nil
+		}
+		names = append(names, a.Name())
+	}
+	return nil, setupError(p, fmt.Sprintf("the adapter %s is not in this version of git spot, which has %s",
+		p.Adapter, strings.Join(names, ", ")), nil)
+}

@@ -1,13 +1,21 @@
 package workers
 
-import "github.com/git-spot/git-spot/schemas"
+import (
+	"embed"
+	"encoding/json"
+	"strings"
+	"sync"
+	"text/template"
+
+	"github.com/git-spot/git-spot/schemas"
+)
 
 // PromptInput is what a prompt is made of.
 type PromptInput struct {
 	Contract *schemas.Contract
 	Kind     schemas.Kind
-	Locked   []string // paths that must not change, as patterns
-	Feedback *Feedback
+	Locked   []string  // paths that must not change, as patterns
+	Feedback *Feedback // nil in a first attempt
 }
 
 // Feedback is what the worker is told of its last attempt.
@@ -24,5 +32,70 @@ type Tail struct {
 	Output string
 }
 
-// Prompt returns the text that a worker is given. It never starts with a dash.
-func Prompt(in PromptInput) string { return "" }
+// The prompts, a file a kind, to be read by people.
+//
+//go:embed prompts/*.md
+var promptFiles embed.FS
+
+var prompts = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"line": oneLine, "list": bullets, "fence": fence, "argv": jsonArgv, "tail": tailOf,
+	}).ParseFS(promptFiles, "prompts/*.md"))
+})
+
+// Prompt returns the text that a worker is given. It begins with a heading, never with a dash, and
+// nothing of the contract or of the output of commands can end the fence around it.
+func Prompt(in PromptInput) string {
+	var b strings.Builder
+	if err := prompts().ExecuteTemplate(&b, string(in.Kind)+".md", in); err != nil {
+		panic("workers: prompt: " + err.Error()) // a kind without a file, or a file that does not fit PromptInput
+	}
+	return b.String()
+}
+
+// oneLine keeps foreign text from starting a line of the page.
+func oneLine(s string) string { return strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ") }
+
+func bullets(items []string) string {
+	var b strings.Builder
+	for i, item := range items {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("- " + oneLine(item))
+	}
+	return b.String()
+}
+
+// fence puts s between fences that are longer than any in it.
+func fence(s string) string {
+	longest, run := 0, 0
+	for _, r := range s {
+		if r != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	bar := strings.Repeat("`", max(3, longest+1))
+	return bar + "\n" + strings.TrimRight(strings.ToValidUTF8(s, "\uFFFD"), "\n") + "\n" + bar
+}
+
+// jsonArgv shows exactly where each argument ends.
+func jsonArgv(argv []string) (string, error) {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(argv)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// tailOf bounds what one command may fill a prompt with.
+func tailOf(output string) string {
+	const most = 8 << 10
+	if len(output) <= most {
+		return output
+	}
+	return strings.ToValidUTF8(output[len(output)-most:], "")
+}
