@@ -1,68 +1,229 @@
 // Package gitexec is the only caller of the git program. It finds the repository once, through git
 // itself, and from then on names it explicitly in every call, so that no call ever discovers a
 // repository from the folder it happens to run in.
+//
+// Every call is hardened in one place, Repo.command: no hooks, fsmonitor, external diff, textconv,
+// pager, editor, prompt, replace refs, optional locks or background maintenance. The user's other
+// configuration stays in force (line endings, filters, identity, credentials).
 package gitexec
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/git-spot/git-spot/internal/fault"
+	"github.com/git-spot/git-spot/internal/proc"
 	"github.com/git-spot/git-spot/schemas"
 )
 
-// Options says where to look for the repository.
-type Options struct {
-	// Dir is where the search starts: an absolute path, the working directory of the command.
-	Dir string
-	// GitDir is the value of --git-dir. Empty means the caller's GIT_DIR, else a search upwards from Dir.
-	GitDir string
-	// Program is the absolute path of git. Empty means the first git in PATH.
-	Program string
-	// Getenv reads the caller's environment.
-	Getenv func(string) string
-}
-
-// Repo is one repository, seen from one checkout or from none. It is immutable and safe for concurrent use.
+// Repo is one repository, seen from one checkout or from none. It does not change after Discover and
+// is safe for concurrent use.
 type Repo struct {
-	Program      string // absolute path of git
-	Version      string // of that program, for example 2.39.5
-	GitDir       string // absolute; of a linked worktree its own
-	CommonDir    string // absolute; what all worktrees share: objects, refs, config
-	WorkTree     string // absolute path of the checkout's top folder, empty if there is none
-	Bare         bool
-	Shallow      bool
+	Program      string   // absolute path of git
+	Version      string   // of that program, for example 2.39.5
+	GitDir       string   // absolute; that of a linked worktree is its own
+	CommonDir    string   // absolute; what all worktrees share: objects, refs, config
+	WorkTree     string   // absolute path of the checkout's top folder, empty if there is none
+	Bare         bool     // no checkout belongs to GitDir
+	Shallow      bool     // history is cut off
 	ObjectFormat string   // sha1 or sha256
 	Format       int      // core.repositoryFormatVersion
 	Extensions   []string // extensions.* of the repository's configuration, lower case, without the prefix, sorted
+	Shared       string   // core.sharedRepository as written, empty if it is not set
+
+	env      []string // of every call, before what the call adds
+	caller   []string // configuration that the caller gave by git -c or GIT_CONFIG_COUNT, as environment
+	identity []string // the part of it that every call gets, k=v
 }
 
 // Call is one run of git.
 type Call struct {
-	Args     []string // subcommand and its arguments; foreign values after -- or --end-of-options
-	Stdin    io.Reader
-	Index    string        // GIT_INDEX_FILE; empty is the index of GitDir
-	WorkTree string        // GIT_WORK_TREE and working directory; empty: the call has no work tree and cannot touch one
-	Dir      string        // working directory; empty is WorkTree, else /
-	Config   []string      // k=v, as by git -c, after our own
-	Env      []string      // k=v, after our own
-	Signing  bool          // the call may sign, as the user's configuration says
-	Timeout  time.Duration // wall time; zero is no limit but ctx
+	// Args is the subcommand and its arguments. Values that others chose come after -- or --end-of-options.
+	Args []string
+	// Stdin is what git reads; nil is empty.
+	Stdin io.Reader
+	// Index is the index file to use; empty is the one of GitDir.
+	Index string
+	// WorkTree is the top folder of the work tree and the working directory. Empty: the call has no work
+	// tree, and git refuses a subcommand that needs one, rather than touch the user's checkout.
+	WorkTree string
+	// Dir is the working directory. Empty is WorkTree, or / if that is empty too.
+	Dir string
+	// Config is configuration for this call, k=v. It wins over the user's and over the hardening.
+	Config []string
+	// Env is added to the environment, k=v, and wins over what is there.
+	Env []string
+	// Signing lets the call sign if the user's configuration says so. Otherwise it does not.
+	Signing bool
+	// Timeout is the longest time the call may take; zero leaves it to ctx.
+	Timeout time.Duration
 }
 
-// Error says that git ended with another status than 0.
+// Error says that git ran and refused, or that it could not be run at all. Whether it wrote anything
+// depends on the subcommand.
 type Error struct {
 	Args   []string // as in Call
-	Status int      // exit status, -1 if a signal or the time limit ended it
-	Stderr string   // the last 8 KiB
+	Status int      // exit status; -1 if a signal or the time limit ended git, or if it did not start
+	Stderr string   // what git said there, head and tail if it said much
+	Err    error    // why git did not start or was ended; nil if it exited by itself
 }
 
-func (e *Error) Error() string { return "git" }
+// Error returns git's own lines that begin with "fatal:" or "error:", on one line.
+func (e *Error) Error() string {
+	text := "git"
+	if len(e.Args) > 0 {
+		text += " " + e.Args[0]
+	}
+	var said []string
+	for line := range strings.Lines(e.Stderr) {
+		line = strings.TrimSpace(line)
+		for _, prefix := range []string{"fatal: ", "error: "} {
+			if rest, ok := strings.CutPrefix(line, prefix); ok && len(said) < 3 {
+				said = append(said, rest)
+			}
+		}
+	}
+	switch {
+	case e.Err != nil:
+		return text + ": " + e.Err.Error()
+	case len(said) > 0:
+		return text + ": " + strings.Join(said, "; ")
+	}
+	return fmt.Sprintf("%s: exit status %d", text, e.Status)
+}
 
-// Code returns DISK_FULL if that is what git said, else INTERNAL.
-func (e *Error) Code() schemas.Code { return schemas.CodeInternal }
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Code returns DISK_FULL if git could not write for lack of space, else INTERNAL: the callers know
+// which refusals they expect.
+func (e *Error) Code() schemas.Code {
+	if strings.Contains(e.Stderr, "No space left on device") || strings.Contains(e.Stderr, "Disk quota exceeded") {
+		return schemas.CodeDiskFull
+	}
+	return schemas.CodeInternal
+}
+
+var lockLine = regexp.MustCompile(`Unable to create '(.+\.lock)': File exists`)
+
+// Lock is the path of the lock file that was in git's way, or empty. The file may be gone by now.
+func (e *Error) Lock() string {
+	if m := lockLine.FindStringSubmatch(e.Stderr); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// Run runs git and returns its standard output. The error is *Error, or the cause of ctx's end.
+func (r *Repo) Run(ctx context.Context, c Call) ([]byte, error) {
+	var out bytes.Buffer
+	err := r.Stream(ctx, c, &out)
+	return out.Bytes(), err
+}
+
+// Stream is Run with git's standard output going to w while git runs. An error may come after part of
+// the output.
+func (r *Repo) Stream(ctx context.Context, c Call, w io.Writer) error {
+	cmd := r.command(ctx, c)
+	cmd.Stdout = w
+	_, err := r.exec(ctx, c.Args, cmd)
+	return err
+}
+
+// exec runs one git and returns its standard error.
+func (r *Repo) exec(ctx context.Context, args []string, cmd proc.Command) (stderr string, err error) {
+	if err := fault.At(fault.GitCall, args[0]); err != nil {
+		return "", err
+	}
+	said := proc.NewCapture(4<<10, 4<<10)
+	cmd.Stderr = said
+	res, err := proc.Exec(ctx, cmd)
+	stderr = string(said.Head()) + string(said.Tail())
+	switch {
+	case err == nil && res.End == proc.EndExited && res.Exit == 0:
+		return stderr, nil
+	case ctx.Err() != nil:
+		return stderr, fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
+	case err != nil:
+		res.Exit = -1 // whatever it was: not all input or output has passed
+	case res.End == proc.EndTimedOut:
+		res.Exit, err = -1, fmt.Errorf("not done after %v", cmd.Wall)
+	case res.Signal != "":
+		err = fmt.Errorf("ended by %s", res.Signal)
+	}
+	return stderr, &Error{Args: args, Status: res.Exit, Stderr: stderr, Err: err}
+}
+
+// hardening is configuration of every call. It is a second wall: the first is that no call runs in
+// a repository that a worker can configure.
+var hardening = []string{
+	"core.fsmonitor=false",
+	"core.hooksPath=/dev/null", // never empty: that is the working directory
+	"gc.auto=0",
+	"maintenance.auto=false",
+	"submodule.recurse=false",
+	"log.showSignature=false",
+	"color.ui=false",
+	"protocol.ext.allow=never",
+}
+
+// command is where every call gets its hardening.
+func (r *Repo) command(ctx context.Context, c Call) proc.Command {
+	argv := []string{r.Program}
+	add := func(config ...string) {
+		for _, kv := range config {
+			argv = append(argv, "-c", kv)
+		}
+	}
+	add(r.identity...)
+	add(hardening...)
+	if !c.Signing {
+		add("commit.gpgSign=false", "tag.gpgSign=false")
+	}
+	if Synced(ctx) {
+		add("core.fsync=all", "core.fsyncMethod=fsync")
+	}
+	add(c.Config...)
+	argv = append(argv, c.Args[0])
+	switch c.Args[0] {
+	case "diff", "diff-tree", "diff-index", "diff-files", "log", "show":
+		argv = append(argv, "--no-ext-diff", "--no-textconv")
+	}
+	argv = append(argv, c.Args[1:]...)
+
+	env := append(slices.Clip(r.env), "GIT_DIR="+r.GitDir)
+	if c.WorkTree != "" {
+		env = append(env, "GIT_WORK_TREE="+c.WorkTree)
+	} else {
+		env = append(env, "GIT_IMPLICIT_WORK_TREE=0")
+	}
+	if c.Index != "" {
+		env = append(env, "GIT_INDEX_FILE="+c.Index)
+	}
+	dir := c.Dir
+	if dir == "" {
+		dir = c.WorkTree
+	}
+	if dir == "" {
+		// A working directory inside the work tree would become a prefix of paths; / never is one.
+		dir = "/"
+	}
+	return proc.Command{Argv: argv, Dir: dir, Env: append(env, c.Env...), Stdin: c.Stdin, Wall: c.Timeout}
+}
+
+// Linked returns the same repository seen from another checkout of it.
+func (r *Repo) Linked(gitDir, workTree string) *Repo {
+	l := *r
+	l.GitDir, l.WorkTree, l.Bare = gitDir, workTree, false
+	return &l
+}
 
 // ConfigEntry is one line of configuration.
 type ConfigEntry struct {
@@ -72,38 +233,64 @@ type ConfigEntry struct {
 	Origin string // for example file:/home/u/.gitconfig
 }
 
-var errStub = errors.New("not written yet")
-
-// Discover finds the repository that the caller means.
-func Discover(ctx context.Context, o Options) (*Repo, error) { return nil, errStub }
-
-// Run runs git and returns its standard output. The error is *Error if git refused.
-func (r *Repo) Run(ctx context.Context, c Call) ([]byte, error) { return nil, errStub }
-
-// Stream runs git with its standard output going to w.
-func (r *Repo) Stream(ctx context.Context, c Call, w io.Writer) error { return errStub }
-
-// Start starts a long-lived git that answers requests. c.Stdin must be nil.
-func (r *Repo) Start(ctx context.Context, c Call) (*Pipe, error) { return nil, errStub }
-
-// Pipe is a running git. It is not safe for concurrent use.
-type Pipe struct {
-	In  io.Writer
-	Out *bufio.Reader
+// Config returns the configuration as it is now, in git's order: of two values for one key the later
+// wins. Of what the caller gave on the command line (git -c k=v spot, GIT_CONFIG_COUNT) it has the
+// spot.* keys and the identity; the rest is not in force in git spot's calls either.
+func (r *Repo) Config(ctx context.Context) ([]ConfigEntry, error) {
+	out, err := r.Run(ctx, Call{Args: configArgs, Env: r.caller})
+	if err != nil {
+		return nil, err
+	}
+	entries, err := parseConfig(out)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(entries, func(e ConfigEntry) bool {
+		return e.Scope == "command" && !strings.HasPrefix(e.Key, "spot.") && !isIdentity(e.Key)
+	}), nil
 }
 
-// Close ends standard input, waits for git and returns *Error if it ended badly.
-func (p *Pipe) Close() error { return nil }
+var configArgs = []string{"config", "--null", "--list", "--show-origin", "--show-scope"}
 
-// Config returns the configuration as it is now, in git's order: a later entry wins.
-func (r *Repo) Config(ctx context.Context) ([]ConfigEntry, error) { return nil, errStub }
-
-// Linked returns the same repository seen from another checkout of it.
-func (r *Repo) Linked(gitDir, workTree string) *Repo {
-	l := *r
-	l.GitDir, l.WorkTree = gitDir, workTree
-	return &l
+// parseConfig reads scope NUL origin NUL key [LF value] NUL.
+func parseConfig(out []byte) ([]ConfigEntry, error) {
+	if len(out) == 0 {
+		return nil, nil
+	}
+	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	if len(fields)%3 != 0 {
+		return nil, errors.New("git config: output is not a list of scope, origin and entry")
+	}
+	var entries []ConfigEntry
+	for f := range slices.Chunk(fields, 3) {
+		key, value, ok := strings.Cut(f[2], "\n")
+		if !ok {
+			value = "true"
+		}
+		entries = append(entries, ConfigEntry{Key: key, Value: value, Scope: f[0], Origin: f[1]})
+	}
+	return entries, nil
 }
 
-// WithSync makes git calls under the returned context flush what they write to the disk.
-func WithSync(ctx context.Context) context.Context { return ctx }
+// isIdentity says which configuration from the command line every call gets: who the user is. It
+// names nothing that git would run.
+func isIdentity(key string) bool {
+	switch key {
+	case "commit.gpgsign", "gpg.format":
+		return true
+	}
+	for _, section := range []string{"user.", "author.", "committer."} {
+		if strings.HasPrefix(key, section) {
+			return true
+		}
+	}
+	return false
+}
+
+type syncKey struct{}
+
+// WithSync returns a context under which git flushes everything it writes to the disk before it ends.
+func WithSync(ctx context.Context) context.Context { return context.WithValue(ctx, syncKey{}, true) }
+
+// Synced reports whether ctx comes from WithSync.
+func Synced(ctx context.Context) bool { return ctx.Value(syncKey{}) != nil }
