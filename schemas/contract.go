@@ -105,7 +105,8 @@ type Check struct {
 	Env            map[string]string `json:"env,omitempty"`
 }
 
-// Limits bound one turn and the change it may make. A zero field means the default.
+// Limits bound one turn and the change it may make. A limit that is left out is its default after
+// ParseContract; a contract that says 0 is refused.
 type Limits struct {
 	TimeoutSeconds  int     `json:"timeoutSeconds,omitempty"`
 	IdleSeconds     int     `json:"idleSeconds,omitempty"`

@@ -17,7 +17,7 @@ func Nearest(word string, known []string) string {
 		return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s))
 	}
 	typed := plain(word)
-	nearest, least := "", max(1, len(typed)/3)+1
+	nearest, least := "", max(1, (len(typed)+1)/3)+1
 	for _, k := range known {
 		if d := levenshtein.ComputeDistance(typed, plain(k)); d < least {
 			nearest, least = k, d
