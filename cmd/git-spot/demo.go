@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,13 +177,26 @@ func (d *demo) exec(ctx context.Context, args []string) (status int, said string
 	}
 	d.say("\n$ git spot%s", shown.String())
 	var out bytes.Buffer
-	e := &env{
-		in: strings.NewReader(""), out: &out, err: &out, getenv: d.e.getenv, now: d.e.now,
-		args: append([]string{"-C", d.repo, "--format", "text"}, args...), stdoutIsTerminal: true,
-	}
+	e := d.command(&out, &out, append([]string{"--format", "text"}, args...)...)
+	e.stdoutIsTerminal = true
 	status = run(ctx, e)
 	fmt.Fprint(d.e.textOut(), out.String())
 	return status, out.String()
+}
+
+// command is a command of git spot in the demo's repository, whatever repository the environment of
+// the demo itself names.
+func (d *demo) command(out, errOut io.Writer, args ...string) *env {
+	return &env{
+		in: strings.NewReader(""), out: out, err: errOut, now: d.e.now,
+		getenv: func(name string) string {
+			if name == "GIT_DIR" || name == "GIT_WORK_TREE" || name == "GIT_INDEX_FILE" {
+				return ""
+			}
+			return d.e.getenv(name)
+		},
+		args: append([]string{"-C", d.repo}, args...),
+	}
 }
 
 func (d *demo) git(ctx context.Context, args ...string) error {
@@ -198,11 +212,7 @@ func (d *demo) git(ctx context.Context, args ...string) error {
 // review writes the verdict of a caller who has read the change.
 func (d *demo) review(ctx context.Context) error {
 	var out bytes.Buffer
-	e := &env{
-		in: strings.NewReader(""), out: &out, err: d.e.err, getenv: d.e.getenv, now: d.e.now,
-		args: []string{"-C", d.repo, "--json", "inspect", "--id", "slug"},
-	}
-	if status := run(ctx, e); status != 0 {
+	if status := run(ctx, d.command(&out, d.e.err, "--json", "inspect", "--id", "slug")); status != 0 {
 		return &codedError{code: schemas.CodeInternal, message: fmt.Sprintf("demo: git spot inspect ended with %d", status)}
 	}
 	var state struct {
