@@ -2,15 +2,19 @@ package gitstate
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
 )
-
-var errStub = errors.New("gitstate: not built yet")
 
 // Ledger is the state of all runs of one repository. It is safe for concurrent use.
 type Ledger struct {
@@ -18,11 +22,21 @@ type Ledger struct {
 	backend Backend
 	repo    *gitexec.Repo
 	now     func() time.Time
+	self    func() schemas.Owner // this process, without command and since
+
+	identity  sync.Mutex // guards what follows
+	signature *signatures
+
+	notes sync.Mutex // one writer of the notes in this process at a time; the others are other processes
 }
 
 // Open opens the ledger of repo; it writes nothing. Now stamps events; it is called with no lock held.
 func Open(ctx context.Context, repo *gitexec.Repo, now func() time.Time) (*Ledger, error) {
-	return nil, errStub
+	store, backend, err := OpenStore(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	return &Ledger{store: store, backend: backend, repo: repo, now: now, self: sync.OnceValue(selfOwner)}, nil
 }
 
 // Close releases the store. Phases must be closed before it.
@@ -76,23 +90,172 @@ type Entry struct {
 // Load reads the newest event of a run.
 //
 // Errors: *NotFoundError (RUN_NOT_FOUND), *CorruptError (LEDGER_CORRUPT).
-func (l *Ledger) Load(ctx context.Context, id RunID) (*Run, error) { return nil, errStub }
+func (l *Ledger) Load(ctx context.Context, id RunID) (*Run, error) {
+	head, err := l.store.Ref(ctx, RunRef(id))
+	if errors.Is(err, ErrNotFound) {
+		return nil, &NotFoundError{Word: string(id)}
+	}
+	if err != nil {
+		return nil, corrupt(ctx, id, string(RunRef(id)), err)
+	}
+	return l.load(ctx, id, head)
+}
+
+// load reads the event head of a run.
+func (l *Ledger) load(ctx context.Context, id RunID, head OID) (*Run, error) {
+	data, err := l.file(ctx, head, stateFile)
+	if err != nil {
+		return nil, corrupt(ctx, id, fmt.Sprintf("%s of %s", stateFile, head), err)
+	}
+	state, err := schemas.ParseState(data)
+	if err == nil && state.ID != string(id) {
+		err = fmt.Errorf("it is the state of run %q", state.ID)
+	}
+	if err != nil {
+		return nil, &CorruptError{ID: id, What: fmt.Sprintf("%s of %s", stateFile, head), Err: err}
+	}
+	return &Run{ID: id, Head: head, State: *state}, nil
+}
+
+// corrupt is the error of a ledger that could not be read, unless the reader itself was stopped.
+func corrupt(ctx context.Context, id RunID, what string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &CorruptError{ID: id, What: what, Err: err}
+}
 
 // Resolve finds the run that word names: the run with exactly this id, else the only one whose id
 // begins with word.
 //
 // Errors: that of ParseRunID for a word that begins no id, *NotFoundError (RUN_NOT_FOUND),
 // *AmbiguousError (RUN_AMBIGUOUS).
-func (l *Ledger) Resolve(ctx context.Context, word string) (RunID, error) { return "", errStub }
+func (l *Ledger) Resolve(ctx context.Context, word string) (RunID, error) {
+	id, invalid := ParseRunID(word)
+	if invalid == nil {
+		switch _, err := l.store.Ref(ctx, RunRef(id)); {
+		case err == nil:
+			return id, nil
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case !errors.Is(err, ErrNotFound):
+			return id, nil // It is there; whoever reads it will say what is wrong.
+		}
+	} else if _, err := ParseRunID(word + "x"); err != nil {
+		return "", invalid // No id begins so.
+	}
+	refs, err := l.store.Refs(ctx, runsPrefix+word)
+	if err != nil {
+		return "", err
+	}
+	var ids []RunID
+	for _, ref := range refs {
+		if id, err := ParseRunID(strings.TrimPrefix(string(ref.Ref), runsPrefix)); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return "", &NotFoundError{Word: word}
+	case 1:
+		return ids[0], nil
+	}
+	return "", &AmbiguousError{Word: word, IDs: ids}
+}
 
 // List reads all runs, sorted by id. A run that cannot be read is a row with Err; an error is returned
 // only if the runs cannot be enumerated.
-func (l *Ledger) List(ctx context.Context) ([]Summary, error) { return nil, errStub }
+func (l *Ledger) List(ctx context.Context) ([]Summary, error) {
+	refs, err := l.store.Refs(ctx, runsPrefix)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]Summary, 0, len(refs))
+	for _, ref := range refs {
+		id := RunID(strings.TrimPrefix(string(ref.Ref), runsPrefix))
+		row, err := l.summary(ctx, id, ref)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			row = Summary{ID: id, Head: ref.OID, Err: err}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (l *Ledger) summary(ctx context.Context, id RunID, ref RefValue) (Summary, error) {
+	if ref.Err != nil {
+		return Summary{}, corrupt(ctx, id, string(ref.Ref), ref.Err)
+	}
+	if _, err := ParseRunID(string(id)); err != nil {
+		return Summary{}, &CorruptError{ID: id, What: string(ref.Ref), Err: err}
+	}
+	_, row, err := l.event(ctx, id, ref.OID)
+	if err != nil {
+		return Summary{}, err
+	}
+	row.Head = ref.OID
+	// Only here may somebody work: the trailers do not name him.
+	if standing := StandingOf(row.State); standing.Owned || standing.Parked {
+		run, err := l.load(ctx, id, ref.OID)
+		if err != nil {
+			return Summary{}, err
+		}
+		row.Interrupted = l.Interrupted(ctx, run)
+	}
+	return row, nil
+}
+
+// event reads one ledger commit without its tree.
+func (l *Ledger) event(ctx context.Context, id RunID, oid OID) (*Commit, Summary, error) {
+	what := "commit " + string(oid)
+	c, err := l.store.Commit(ctx, oid)
+	if err != nil {
+		return nil, Summary{}, corrupt(ctx, id, what, err)
+	}
+	_, row, err := parseLedgerMessage(c.Message, id)
+	if err != nil {
+		return nil, Summary{}, &CorruptError{ID: id, What: what, Err: err}
+	}
+	return c, row, nil
+}
 
 // History reads the events of a run, newest first.
 //
 // Errors: *NotFoundError, *CorruptError; with the latter the entries that could be read are returned.
-func (l *Ledger) History(ctx context.Context, id RunID) ([]Entry, error) { return nil, errStub }
+func (l *Ledger) History(ctx context.Context, id RunID) ([]Entry, error) {
+	oid, err := l.store.Ref(ctx, RunRef(id))
+	if errors.Is(err, ErrNotFound) {
+		return nil, &NotFoundError{Word: string(id)}
+	}
+	if err != nil {
+		return nil, corrupt(ctx, id, string(RunRef(id)), err)
+	}
+	var entries []Entry
+	for {
+		c, row, err := l.event(ctx, id, oid)
+		if err != nil {
+			return entries, err
+		}
+		title, _, _ := strings.Cut(c.Message, "\n")
+		entries = append(entries, Entry{
+			Commit: oid, Time: row.UpdatedAt, Subject: title, State: row.State, Attempt: row.Attempt,
+			Candidate: row.Candidate, DiffSHA256: row.DiffSHA256, Code: row.Code,
+		})
+		switch len(c.Parents) {
+		case 0:
+			return entries, nil
+		case 1:
+			oid = c.Parents[0]
+		default:
+			return entries, &CorruptError{ID: id, What: "commit " + string(oid), Err: errManyParents}
+		}
+	}
+}
+
+var errManyParents = errors.New("it has more than one parent")
 
 // ErrNoFile is returned by File for a path that the event does not have.
 var ErrNoFile = errors.New("no such file in the ledger")
@@ -102,57 +265,108 @@ var ErrNoFile = errors.New("no such file in the ledger")
 //
 // Errors: ErrNoFile, *CorruptError.
 func (l *Ledger) File(ctx context.Context, run *Run, path string) ([]byte, error) {
-	return nil, errStub
+	data, err := l.file(ctx, run.Head, path)
+	if err != nil && !errors.Is(err, ErrNoFile) {
+		return nil, corrupt(ctx, run.ID, fmt.Sprintf("%s of %s", path, run.Head), err)
+	}
+	return data, err
+}
+
+func (l *Ledger) file(ctx context.Context, head OID, path string) ([]byte, error) {
+	entry, err := l.store.Lookup(ctx, head, path)
+	if errors.Is(err, ErrNotFound) {
+		if _, err := l.store.Commit(ctx, head); err != nil {
+			return nil, fmt.Errorf("commit %s: %w", head, err)
+		}
+		return nil, fmt.Errorf("%w: %q", ErrNoFile, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.store.Blob(ctx, entry.OID)
 }
 
 // NewID makes a run id from the date, the title and six random characters. It does not look whether
 // the id is taken.
-func (l *Ledger) NewID(title string) RunID { return "" }
-
-// NewRun is the first event of a run.
-type NewRun struct {
-	State   schemas.RunState  // State.State is prepared
-	Files   map[string][]byte // contract.json and config.json
-	Subject string            // "" is "prepare"
+func (l *Ledger) NewID(title string) RunID {
+	words := []string{l.now().Format("20060102")}
+	if s := slug(title); s != "" {
+		words = append(words, s)
+	}
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // It never fails.
+	for i, c := range random {
+		random[i] = idLetters[int(c)%len(idLetters)]
+	}
+	return RunID(strings.Join(append(words, string(random[:])), "-"))
 }
 
-// Create writes the first event of the run that the phase has reserved: the ref is created if it is
-// absent, the slot is the one that Reserve claimed.
-//
-// Errors: *ExistsError (RUN_EXISTS) if another process was faster; nothing is left then but unreferenced
-// objects.
-func (p *Phase) Create(ctx context.Context, n NewRun) error { return errStub }
+const (
+	idLetters = "abcdefghjkmnpqrstuvwxyz023456789" // 32, without what reads like another
+	maxSlug   = 40                                 // so that an id has at most 8+1+40+1+6 of its 64 characters
+)
 
-// Event is a step of a run.
-type Event struct {
-	To      schemas.State
-	Subject string                  // of the ledger commit; "" is a plain one
-	Files   map[string][]byte       // by path in the ledger; a nil value removes the file
-	Apply   func(*schemas.RunState) // changes the new state, after State, UpdatedAt, Code and Owner are set
-	Refs    []RefUpdate             // candidates and attempts that move with the event
-	Code    schemas.Code            // why the run stands where it stands, "" if there is nothing to say
+// slug is the ASCII letters and digits of title, in lower case, words joined by "-".
+func slug(title string) string {
+	words := strings.FieldsFunc(strings.ToLower(norm.NFKD.String(title)), func(r rune) bool {
+		// What NFKD splits off a letter does not end the word.
+		return r < 0x300 && (r < 'a' || r > 'z') && (r < '0' || r > '9') || r > 0x36f
+	})
+	var b strings.Builder
+	for _, word := range words {
+		word = strings.Map(func(r rune) rune {
+			if r > 0x7f {
+				return -1
+			}
+			return r
+		}, word)
+		switch {
+		case word == "":
+		case b.Len() == 0:
+			b.WriteString(word[:min(len(word), maxSlug)])
+		case b.Len()+1+len(word) <= maxSlug:
+			b.WriteString("-" + word)
+		default:
+			return b.String()
+		}
+	}
+	return b.String()
 }
 
-// Append writes an event and swaps the run's ref to it, together with ev.Refs, the slot if the new state
-// frees it, and the notes if the event is one that is noted. Either all of it is on disk afterwards or
-// nothing but unreferenced objects; on success p.Run is the new event.
-//
-// The owner is recorded if To is an owned phase, or if Apply sets it to p.Owner(), and dropped else. Blobs
-// over 8 MiB, and an attempt over 32 MiB, are cut in the middle if they are streams (.jsonl, .log) and
-// refused otherwise.
-//
-// Errors: *ConflictError (CONFLICT) if another process moved the run or one of the refs; *TransitionError
-// for an event that the table does not have, which is a defect of the caller.
-func (p *Phase) Append(ctx context.Context, ev Event) error { return errStub }
+// vacant fails with *ExistsError if any ref of the run exists, or one that keeps git from making them.
+func (l *Ledger) vacant(ctx context.Context, id RunID) error {
+	for _, ref := range []Ref{RunRef(id), CandidateRef(id), attemptsPrefix + Ref(id)} {
+		refs, err := l.store.Refs(ctx, string(ref))
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(refs, func(v RefValue) bool {
+			return v.Ref == ref || strings.HasPrefix(string(v.Ref), string(ref)+"/")
+		})
+		if i >= 0 {
+			return &ExistsError{ID: id, Ref: refs[i].Ref}
+		}
+	}
+	return nil
+}
+
+const (
+	runsPrefix       = "refs/spot/runs/"
+	candidatesPrefix = "refs/spot/candidates/"
+	attemptsPrefix   = "refs/spot/attempts/"
+	slotsPrefix      = "refs/spot/slots/"
+
+	stateFile = "state.json"
+)
 
 // RunRef is the ref of a run's ledger.
-func RunRef(id RunID) Ref { return Ref("refs/spot/runs/" + string(id)) }
+func RunRef(id RunID) Ref { return runsPrefix + Ref(id) }
 
 // CandidateRef is the ref of a run's latest candidate, later of its approved commit.
-func CandidateRef(id RunID) Ref { return Ref("refs/spot/candidates/" + string(id)) }
+func CandidateRef(id RunID) Ref { return candidatesPrefix + Ref(id) }
 
 // AttemptRef is the ref that keeps what attempt n made; n is "2", or "2.1" for the first try of it.
-func AttemptRef(id RunID, n string) Ref { return Ref("refs/spot/attempts/" + string(id) + "/" + n) }
+func AttemptRef(id RunID, n string) Ref { return attemptsPrefix + Ref(id) + "/" + Ref(n) }
 
 // NotFoundError is a run that does not exist.
 type NotFoundError struct{ Word string }
