@@ -24,8 +24,8 @@ type Ledger struct {
 	now     func() time.Time
 	self    func() schemas.Owner // this process, without command and since
 
-	identity  sync.Mutex // guards what follows
-	signature *signatures
+	identity  sync.Mutex // guards signature
+	signature *Signature // without the time; nil until git was asked
 
 	notes sync.Mutex // one writer of the notes in this process at a time; the others are other processes
 }

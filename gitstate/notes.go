@@ -280,12 +280,12 @@ func (l *Ledger) notesUpdate(ctx context.Context, notes map[OID]string) ([]RefUp
 	if changed == tree {
 		return nil, nil
 	}
-	who, err := l.signatures(ctx)
+	who, err := l.Signature(ctx)
 	if err != nil {
 		return nil, err
 	}
 	commit, err := l.store.WriteCommit(ctx, Commit{
-		Tree: changed, Parents: parents, Author: who.author, Committer: who.committer,
+		Tree: changed, Parents: parents, Author: who, Committer: who,
 		Message: "Notes added by 'git spot'\n",
 	})
 	if err != nil {

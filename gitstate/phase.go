@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/git-spot/git-spot/internal/durable"
+	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
 )
 
@@ -190,12 +191,12 @@ func (p *Phase) commit(ctx context.Context, after *schemas.RunState, ev Event) (
 	if tree, err = WriteFiles(ctx, store, tree, files); err != nil {
 		return "", err
 	}
-	who, err := p.ledger.signatures(ctx)
+	who, err := p.ledger.Signature(ctx)
 	if err != nil {
 		return "", err
 	}
 	return store.WriteCommit(ctx, Commit{
-		Tree: tree, Parents: parents, Author: who.author, Committer: who.committer,
+		Tree: tree, Parents: parents, Author: who, Committer: who,
 		Message: ledgerMessage(ev.Subject, after),
 	})
 }
@@ -402,48 +403,27 @@ func cut(name string, data []byte, limit int, now time.Time) ([]byte, error) {
 	return bytes.Join([][]byte{head, marker, tail}, nil), nil
 }
 
-type signatures struct{ author, committer Signature }
-
-// signatures is who writes ledger commits: the user's identity as git would take it from configuration,
-// or git-spot where there is none. Configuration is asked once.
-func (l *Ledger) signatures(ctx context.Context) (signatures, error) {
+// Signature is who writes ledger commits and candidates, and when: the identity that git would take for
+// an author, from environment and configuration, or git-spot where none is configured. Git is asked once.
+func (l *Ledger) Signature(ctx context.Context) (Signature, error) {
 	l.identity.Lock()
 	defer l.identity.Unlock()
 	if l.signature == nil {
-		entries, err := l.repo.Config(ctx)
+		// Without this git would make up an address from the name of the machine.
+		out, err := l.repo.Run(ctx, gitexec.Call{Args: []string{"var", "GIT_AUTHOR_IDENT"}, Config: []string{"user.useConfigOnly=true"}})
+		if e, ok := errors.AsType[*gitexec.Error](err); ok && e.Status > 0 {
+			err = nil
+		}
 		if err != nil {
-			return signatures{}, err
+			return Signature{}, err
 		}
-		values := map[string]string{}
-		for _, e := range entries {
-			values[e.Key] = e.Value
+		who := decodeSignature(string(out))
+		if who.Name == "" || who.Email == "" {
+			who = Signature{Name: "git-spot", Email: "git-spot@localhost"}
 		}
-		l.signature = &signatures{author: signature(values, "author"), committer: signature(values, "committer")}
+		l.signature = &who
 	}
-	who, now := *l.signature, l.now()
-	who.author.When, who.committer.When = now, now
+	who := *l.signature
+	who.When = l.now()
 	return who, nil
-}
-
-func signature(config map[string]string, role string) Signature {
-	value := func(key string) string {
-		for _, section := range []string{role, "user"} {
-			// What git strips from an identity, inside and at the ends.
-			s := strings.Map(func(r rune) rune {
-				if r == '<' || r == '>' || r == '\n' || r == 0 {
-					return -1
-				}
-				return r
-			}, config[section+"."+key])
-			if s = strings.Trim(s, " .,:;\"\\'\t\r"); s != "" {
-				return s
-			}
-		}
-		return ""
-	}
-	s := Signature{Name: value("name"), Email: value("email")}
-	if s.Name == "" || s.Email == "" {
-		return Signature{Name: "git-spot", Email: "git-spot@localhost"}
-	}
-	return s
 }
