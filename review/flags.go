@@ -84,7 +84,7 @@ func parseFinding(value string) (f schemas.Finding, problem string) {
 	if f.Path == "" && f.Line != 0 {
 		return f, "a line without a path"
 	}
-	if blank(f.Summary) {
+	if f.Summary = strings.TrimSpace(f.Summary); blank(f.Summary) {
 		return f, "the text is empty"
 	}
 	return f, ""

@@ -86,7 +86,7 @@ func endsInTrailers(lines []string) bool {
 			trailers++
 			continued = 0
 			generated = true
-		case unicode.IsSpace(rune(line[0])):
+		case strings.IndexByte(" \t\r\v\f", line[0]) >= 0:
 			continued++
 		case isTrailer(line):
 			trailers++

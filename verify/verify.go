@@ -33,24 +33,3 @@ type Subject struct {
 	// worktree's .git.
 	Tampered []string
 }
-
-// Gates runs every gate, in a fixed order, and returns one row each. A gate that cannot read what it
-// needs is red and says so, so that the only error is the end of ctx.
-func Gates(ctx context.Context, s Subject) ([]schemas.GateResult, error) { return nil, nil }
-
-// Final returns the first red gate that ends a run for good: the worker touched its grader.
-func Final(gates []schemas.GateResult) (schemas.GateResult, bool) {
-	return schemas.GateResult{}, false
-}
-
-// Judge is the verdict over everything that was done, and the code of a fail: that of Final if there
-// is one, else that of the first red gate, else that of the first command that did not pass. Nothing
-// at all done is a fail.
-func Judge(gates []schemas.GateResult, setup, commands []schemas.CommandResult) (schemas.Verdict, schemas.Code) {
-	return schemas.VerdictFail, schemas.CodeInternal
-}
-
-// Overlays lists the paths, sorted, that a clean room must take from base whatever the candidate says:
-// every locked path of base's tree and of the candidate's, the files that the verification names
-// included. A path that base does not have must be absent.
-func Overlays(ctx context.Context, s Subject) ([]string, error) { return nil, nil }
