@@ -5,11 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/config"
+	"github.com/git-spot/git-spot/internal/flow"
+	"github.com/git-spot/git-spot/internal/gitexec"
+	"github.com/git-spot/git-spot/review"
 	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/worktree"
 )
 
 // The rule of this file: packages say what happened, as types with evidence; what to do about it is
@@ -67,15 +72,9 @@ func (e *env) finish(ctx context.Context, err error) int {
 	return exit
 }
 
-// describe returns what a caller is told of err and the exit status that goes with it. Of several
-// joined errors the first with a code counts: it is what happened, the rest is what followed from it.
+// describe returns what a caller is told of err and the exit status that goes with it.
 func describe(ctx context.Context, err error) (schemas.Error, int) {
-	wire := schemas.Error{Code: schemas.CodeInternal, Message: err.Error(), Paths: paths(err)}
-	if coded, ok := errors.AsType[schemas.Coded](err); ok {
-		wire.Code = coded.Code()
-	} else if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		wire.Code = schemas.CodeDiskFull
-	}
+	wire := schemas.Error{Code: codeOf(err), Message: err.Error(), Paths: paths(err)}
 	signaled := interrupted(ctx)
 	if signaled != nil {
 		wire.Code = schemas.CodeInterrupted
@@ -92,28 +91,171 @@ func describe(ctx context.Context, err error) (schemas.Error, int) {
 	return wire, info.Exit
 }
 
-// paths returns the repository paths that err is about.
+// codeOf returns the code of err, "" for nil. Of several errors in it the first that says more than
+// INTERNAL counts: it is what happened, the rest is what followed from it.
+func codeOf(err error) schemas.Code {
+	if err == nil {
+		return ""
+	}
+	if coded, ok := err.(schemas.Coded); ok && coded.Code() != schemas.CodeInternal { //nolint:errorlint // this is the walk
+		return coded.Code()
+	}
+	var inner []error
+	switch e := err.(type) { //nolint:errorlint // this is the walk
+	case interface{ Unwrap() error }:
+		inner = []error{e.Unwrap()}
+	case interface{ Unwrap() []error }:
+		inner = e.Unwrap()
+	}
+	for _, err := range inner {
+		if code := codeOf(err); code != "" && code != schemas.CodeInternal {
+			return code
+		}
+	}
+	if err == syscall.ENOSPC || err == syscall.EDQUOT { //nolint:errorlint // this is the walk
+		return schemas.CodeDiskFull
+	}
+	return schemas.CodeInternal
+}
+
+// paths returns the paths that err is about.
 func paths(err error) []string {
 	if e, ok := errors.AsType[*codedError](err); ok {
-		return slices.Clone(e.paths)
+		return e.paths
+	}
+	if e, ok := errors.AsType[*flow.VerificationError](err); ok {
+		return e.Paths
+	}
+	if e, ok := errors.AsType[*worktree.SourceError](err); ok {
+		return e.Paths
 	}
 	return nil
 }
 
-// hints says what to do next, with the exact command where there is one.
+// hints says what to do next: the exact command where there is one, else a sentence.
 func hints(code schemas.Code, err error) []string {
-	if e, ok := errors.AsType[*usageError](err); ok {
-		return []string{strings.TrimSpace("git spot "+e.command) + " -h"}
-	}
 	if e, ok := errors.AsType[*codedError](err); ok && len(e.hints) > 0 {
 		return e.hints
 	}
+	for _, advise := range advice {
+		if said := advise(err); said != nil {
+			return said
+		}
+	}
 	switch code {
-	case schemas.CodeRunNotFound, schemas.CodeRunAmbiguous:
-		return []string{"git spot list"}
 	case schemas.CodeConflict:
 		return []string{"nothing was written; run the same command again"}
+	case schemas.CodeDiskFull:
+		return []string{"free some space and run the same command again"}
+	case schemas.CodeContractInvalid:
+		return []string{"git spot schema task-contract", "git spot template code"}
+	case schemas.CodeReviewInvalid:
+		return []string{"git spot schema review-result"}
+	case schemas.CodeLedgerCorrupt:
+		return []string{"git spot fsck"}
+	case schemas.CodeWorkerSetup, schemas.CodeWorkerAuth, schemas.CodeWorkerCapability:
+		return []string{"git spot doctor"}
 	default:
 		return nil
 	}
+}
+
+// advice is what to do about one type of error each; nil for any other type.
+var advice = []func(error) []string{
+	about(func(e *usageError) []string { return []string{strings.TrimSpace("git spot "+e.command) + " -h"} }),
+
+	about(func(*gitstate.NotFoundError) []string { return []string{"git spot list"} }),
+	about(func(e *gitstate.AmbiguousError) []string {
+		const most = 5
+		said := []string{}
+		for _, id := range e.IDs[:min(most, len(e.IDs))] {
+			said = append(said, "git spot inspect --id "+string(id))
+		}
+		return said
+	}),
+	about(func(e *gitstate.ExistsError) []string {
+		return []string{"git spot inspect --id " + string(e.ID) + " shows it; a new run needs another --id"}
+	}),
+	about(func(e *gitstate.WrongStateError) []string {
+		if e.Due == "" {
+			return []string{"git spot inspect --id " + string(e.ID)}
+		}
+		return []string{e.Due}
+	}),
+	about(func(e *gitstate.HeldError) []string {
+		return []string{"git spot log --id " + string(e.ID) + " -f", "git spot abort --id " + string(e.ID)}
+	}),
+	about(func(*gitstate.ConcurrencyError) []string {
+		return []string{"git spot list --running", "git config spot.maxConcurrentRuns N"}
+	}),
+	about(func(e *gitstate.LockError) []string {
+		return []string{"if no git is running here any more: rm " + shellQuote(e.Path)}
+	}),
+
+	about(func(e *gitexec.RepoError) []string {
+		switch e.Code() {
+		case schemas.CodeRepoOwner:
+			return []string{"git config --global --add safe.directory " + shellQuote(e.Dir)}
+		case schemas.CodeNotARepository:
+			return []string{"run it in a repository, or name one with -C DIR"}
+		default:
+			return []string{"git -C " + shellQuote(e.Dir) + " status"}
+		}
+	}),
+	about(func(*gitexec.ProgramError) []string { return []string{"install a newer git and put it first on PATH"} }),
+	about(func(e *config.Error) []string {
+		return []string{"git config --show-origin --get-all " + shellQuote(e.Key)}
+	}),
+
+	about(func(*flow.UnbornError) []string { return []string{`git commit --allow-empty -m "first commit"`} }),
+	about(func(*worktree.IdentityError) []string {
+		return []string{"git config --global user.name NAME", "git config --global user.email ADDRESS"}
+	}),
+	about(func(*worktree.SigningError) []string {
+		return []string{"try the key with git commit-tree -S, then run the same command again"}
+	}),
+	about(func(e *worktree.SourceError) []string {
+		switch {
+		case e.Lock != "":
+			return []string{"if no git is running there any more: rm " + shellQuote(e.Lock)}
+		case e.Code() == schemas.CodeSourceDirty && e.Checkout != "":
+			return []string{"git -C " + shellQuote(e.Checkout) + " status"}
+		default:
+			return []string{"git log --oneline " + shellQuote(e.Want) + ".." + shellQuote(strings.TrimPrefix(e.Branch, "refs/heads/"))}
+		}
+	}),
+	about(func(e *flow.UnlandedError) []string {
+		return []string{"git spot cleanup --id " + string(e.ID) + " --discard keeps its work under refs/spot/attempts/"}
+	}),
+	about(func(e *flow.LostWorktreeError) []string {
+		return []string{"git spot diff --id " + string(e.ID) + " shows what was done; a new turn needs a new run"}
+	}),
+	about(func(e *flow.VerificationError) []string { return []string{"git spot inspect --id " + string(e.ID)} }),
+	about(func(e *flow.TurnError) []string { return []string{"git spot inspect --id " + string(e.ID)} }),
+	about(func(e *flow.ProtectedError) []string {
+		return []string{"git log -1 " + string(gitstate.CandidateRef(e.ID))}
+	}),
+
+	about(func(*review.LimitError) []string { return []string{"git spot abort, then git spot report"} }),
+	about(func(*review.HashError) []string {
+		return []string{"git spot inspect shows the change's diffSha256 and what verified it"}
+	}),
+}
+
+// about makes advice for one type of error.
+func about[E error](say func(E) []string) func(error) []string {
+	return func(err error) []string {
+		if e, ok := errors.AsType[E](err); ok {
+			return say(e)
+		}
+		return nil
+	}
+}
+
+// shellQuote returns s as one word of a shell's command line.
+func shellQuote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -26,7 +26,7 @@ func main() { os.Exit(Main()) }
 func Main() int {
 	// Without git-spot-shim beside it the program supervises workers itself. Nothing may come before
 	// this: the supervisor must not take signals or open anything.
-	if len(os.Args) > 1 && os.Args[1] == "__supervise" {
+	if len(os.Args) > 1 && os.Args[1] == proc.SuperviseArg {
 		return proc.ShimMain(os.Args[2:])
 	}
 	cli.HelpFlag = nil // help is ours, see help.go

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -69,6 +70,7 @@ func groups(e *env) []group {
 			newDiffCmd(e),
 		}},
 		{"mend", []*cli.Command{
+			newDoctorCmd(e),
 			newRecoverCmd(e),
 			newAbortCmd(e),
 			newFsckCmd(e),
@@ -155,8 +157,8 @@ func strict(e *env, c *cli.Command) {
 			return &usageError{command: c.Name, message: fmt.Sprintf("stray argument %q", c.Args().Get(most))}
 		}
 		err := action(ctx, c)
-		if u, ok := err.(*usageError); ok && u.command == "" { //nolint:errorlint // only our own, unwrapped
-			u.command = c.Name
+		if codeOf(err) == schemas.CodeUsage { // packages know words and values, not commands
+			return &usageError{command: c.Name, message: err.Error()}
 		}
 		return err
 	}
@@ -221,6 +223,10 @@ func (e *env) trace(ctx context.Context) (traced context.Context, closeTrace fun
 	case "1", "2", "true":
 		return proc.WithTrace(ctx, e.err), func() {}
 	default:
+		if !filepath.IsAbs(name) {
+			e.warn("GIT_SPOT_TRACE: %q is neither 1 nor an absolute path", name)
+			return ctx, func() {}
+		}
 		f, err := durable.Append(name, 0o600)
 		if err != nil {
 			e.warn("GIT_SPOT_TRACE: %v", err) // as git does: a trace never stops the work
