@@ -54,7 +54,9 @@ func Prompt(in PromptInput) string {
 }
 
 // oneLine keeps foreign text from starting a line of the page.
-func oneLine(s string) string { return strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ") }
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+}
 
 func bullets(items []string) string {
 	var b strings.Builder

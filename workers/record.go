@@ -32,6 +32,8 @@ const (
 	finalPart  = 128 << 10 // bytes of head and of tail of Final.Text
 	stderrPart = 4 << 10   // bytes of Final.StderrTail
 	maxTools   = 64        // tools whose errors are counted
+
+	maxWarnings = 50
 )
 
 // recorder turns output into events, writes them, and sums up. Standard output and standard error call
@@ -115,13 +117,15 @@ func (r *recorder) event(e schemas.Event) {
 	case schemas.EventText:
 		fmt.Fprintln(r.text, e.Text)
 	case schemas.EventStderr:
-		fmt.Fprintln(r.errTail, e.Text)
+		fmt.Fprintln(r.errTail, visible(e.Text))
 	case schemas.EventFinal:
 		r.final, r.hasFinal = e.Text, true
 	case schemas.EventSession:
 		r.session = e.Session
 	case schemas.EventWarning:
-		r.warnings = append(r.warnings, e.Text)
+		if len(r.warnings) < maxWarnings {
+			r.warnings = append(r.warnings, r.message(e.Text))
+		}
 	case schemas.EventUsage:
 		add(&r.usage, e.Usage)
 		r.meter()
@@ -228,6 +232,10 @@ func (r *recorder) judge(try *schemas.Try, result proc.Result, runErr, cause err
 	try.DurationMS = result.Duration.Milliseconds()
 	if runErr != nil {
 		try.Outcome, try.FailureClass = schemas.OutcomeError, schemas.FailureSetup
+		if _, lost := errors.AsType[*proc.SupervisorError](runErr); lost {
+			// It was at work, and may have killed its supervisor: nothing to mend in the set-up.
+			try.FailureClass = schemas.FailurePermanent
+		}
 		try.Message = r.message(runErr.Error())
 		return
 	}
@@ -345,7 +353,10 @@ func shortened(s string, most int) string {
 // text.
 func visible(s string) string {
 	hidden := func(r rune) bool {
-		return r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029')
+		if r < utf8.RuneSelf {
+			return r < ' ' && r != '\t' || r == 0x7f
+		}
+		return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 	}
 	if !strings.ContainsFunc(s, hidden) {
 		return s
@@ -355,7 +366,7 @@ func visible(s string) string {
 		switch {
 		case !hidden(r):
 			b.WriteRune(r)
-		case r < 0x80:
+		case r < utf8.RuneSelf:
 			fmt.Fprintf(&b, `\x%02x`, r)
 		default:
 			fmt.Fprintf(&b, `\u{%x}`, r)

@@ -50,7 +50,11 @@ type Final struct {
 // Profile, Kind, Prompt and Getenv of t are needed. Nothing is started but the program's version
 // probe, for at most 3 s. The error is a *Error.
 func Check(ctx context.Context, t Turn) error {
-	_, err := prepare(ctx, t)
+	adapter, err := For(t.Profile)
+	if err != nil {
+		return err
+	}
+	_, err = prepare(ctx, adapter, t)
 	return err
 }
 
@@ -86,11 +90,7 @@ type prepared struct {
 	version string // "" if the program has none to ask for
 }
 
-func prepare(ctx context.Context, t Turn) (*prepared, error) {
-	adapter, err := For(t.Profile)
-	if err != nil {
-		return nil, err
-	}
+func prepare(ctx context.Context, adapter Adapter, t Turn) (*prepared, error) {
 	inv, err := adapter.Invocation(t)
 	if err != nil {
 		return nil, err
@@ -121,18 +121,31 @@ var (
 
 // Run starts the worker of t under the supervisor and returns when it and all its descendants are
 // gone. Everything the worker did is in the Try, also that it could not be started; the error is only
-// for git spot's own failures (a log that cannot be written, a supervisor that is lost), and the Try is
-// complete all the same. Try.Profile.Source and Try.Partial are the caller's to fill in.
-func Run(ctx context.Context, t Turn) (try schemas.Try, final Final, err error) {
-	try = schemas.Try{Profile: schemas.ProfileRef{
+// for git spot's own failures (a prompt or a log that cannot be written), and the Try is complete all
+// the same. Try.Profile.Source and Try.Partial are the caller's to fill in.
+func Run(ctx context.Context, t Turn) (schemas.Try, Final, error) {
+	adapter, err := For(t.Profile)
+	if err != nil {
+		try, final := begun(t)
+		return unstarted(try, err), final, nil
+	}
+	return run(ctx, adapter, t)
+}
+
+// begun is what a turn has before anything has happened.
+func begun(t Turn) (schemas.Try, Final) {
+	return schemas.Try{Profile: schemas.ProfileRef{
 		Name: t.Profile.Name, Adapter: t.Profile.Adapter, Provider: t.Profile.Provider, Model: t.Profile.Model,
-	}}
-	final = Final{Isolation: isolation(), Credential: "none"}
+	}}, Final{Isolation: isolation(), Credential: "none"}
+}
+
+func run(ctx context.Context, adapter Adapter, t Turn) (try schemas.Try, final Final, err error) {
+	try, final = begun(t)
 	if ctx.Err() != nil {
 		try.Outcome = schemas.OutcomeInterrupted
 		return try, final, nil
 	}
-	ready, err := prepare(ctx, t)
+	ready, err := prepare(ctx, adapter, t)
 	if err != nil {
 		return unstarted(try, err), final, nil
 	}
@@ -165,9 +178,6 @@ func Run(ctx context.Context, t Turn) (try schemas.Try, final Final, err error) 
 
 	rec.judge(&try, result, runErr, context.Cause(running))
 	err = rec.close(&try, &final)
-	if startError := (*proc.StartError)(nil); runErr != nil && !errors.As(runErr, &startError) {
-		err = errors.Join(err, runErr)
-	}
 	return try, final, err
 }
 
