@@ -53,7 +53,7 @@ func (s *Session) reportText(ctx context.Context, run *gitstate.Run, m *schemas.
 			}
 		}
 		for _, c := range v.Commands {
-			fmt.Fprintf(&b, "- %s\n", inline(describeCommand(c)))
+			fmt.Fprintf(&b, "- %s\n", inline(DescribeCommand(c)))
 		}
 	}
 	if len(m.Warnings) > 0 {

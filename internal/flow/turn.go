@@ -12,7 +12,6 @@ import (
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/config"
 	"github.com/git-spot/git-spot/internal/durable"
-	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/review"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/verify"

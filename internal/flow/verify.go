@@ -34,7 +34,7 @@ func (r *VerifyResult) Err() error {
 	}
 	for _, command := range append(r.Verification.Setup, r.Verification.Commands...) {
 		if !verify.Passed(command) {
-			e.Message = describeCommand(command)
+			e.Message = DescribeCommand(command)
 			return e
 		}
 	}
@@ -273,8 +273,8 @@ func (s *Session) selfReviewSkip(ctx context.Context, run *gitstate.Run, diff *g
 
 const modeGitlink = "160000"
 
-// describeCommand says in a line how a command failed.
-func describeCommand(c schemas.CommandResult) string {
+// DescribeCommand says in a line how a command failed.
+func DescribeCommand(c schemas.CommandResult) string {
 	how := ""
 	switch {
 	case c.Error != "":
