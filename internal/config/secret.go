@@ -73,16 +73,31 @@ type Redactor struct {
 	keys []string // longest first, so that a key that holds another is masked as a whole
 }
 
-// Redactor returns a Redactor that also knows the value of every profile's apiKeyEnv. Values of less
+// Redactor returns a Redactor that also knows the Secrets of every profile. Values of less
 // than 12 bytes are not masked: they would damage ordinary text.
 func (c *Config) Redactor(getenv func(string) string) Redactor {
 	var r Redactor
 	for _, p := range c.Profiles {
-		if p.APIKeyEnv != "" {
-			r = r.With(getenv(p.APIKeyEnv))
+		for _, secret := range p.Secrets(getenv) {
+			r = r.With(secret)
 		}
 	}
 	return r
+}
+
+// Secrets are the values that the profile takes out of the environment and that must be seen by nobody
+// but its worker: the key, and what env passes on under a name that a credential has.
+func (p *Profile) Secrets(getenv func(string) string) []string {
+	var secrets []string
+	if p.APIKeyEnv != "" {
+		secrets = append(secrets, getenv(p.APIKeyEnv))
+	}
+	for _, name := range p.Env {
+		if !strings.Contains(name, "=") && credentialName(name) {
+			secrets = append(secrets, getenv(name))
+		}
+	}
+	return secrets
 }
 
 // With returns a Redactor that also masks key, line by line.
