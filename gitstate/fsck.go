@@ -73,7 +73,7 @@ type fsck struct {
 
 func (f *fsck) found(run RunID, code ProblemCode, remains, format string, args ...any) {
 	f.problems = append(f.problems, Problem{
-		Run: run, Code: code, What: titleLine(fmt.Sprintf(format, args...)), Remains: remains,
+		Run: run, Code: code, What: escape(fmt.Sprintf(format, args...), false), Remains: remains,
 	})
 }
 

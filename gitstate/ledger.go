@@ -141,7 +141,7 @@ func (l *Ledger) Resolve(ctx context.Context, word string) (RunID, error) {
 		case !errors.Is(err, ErrNotFound):
 			return id, nil // It is there; whoever reads it will say what is wrong.
 		}
-	} else if _, err := ParseRunID(word + "x"); err != nil {
+	} else if _, err := ParseRunID(word + "x"); err != nil || word == "" {
 		return "", invalid // No id begins so.
 	}
 	refs, err := l.store.Refs(ctx, runsPrefix+word)

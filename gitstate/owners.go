@@ -222,11 +222,11 @@ func (l *Ledger) signal(o *schemas.Owner) bool {
 //
 // Errors: *ExistsError (RUN_EXISTS), *HeldError (LOCK_HELD), *ConcurrencyError (CONCURRENCY_LIMIT).
 func (l *Ledger) Reserve(ctx context.Context, id RunID, command string, limit int) (*Phase, context.Context, error) {
-	if err := l.vacant(ctx, id); err != nil {
-		return nil, ctx, err
-	}
 	lock, err := l.lock(ctx, id)
 	if errors.Is(err, durable.ErrLocked) {
+		if err := l.vacant(ctx, id); err != nil {
+			return nil, ctx, err
+		}
 		return nil, ctx, &HeldError{ID: id}
 	}
 	if err != nil {
@@ -234,8 +234,7 @@ func (l *Ledger) Reserve(ctx context.Context, id RunID, command string, limit in
 	}
 	p := l.phase(&Run{ID: id}, command, ByPrepare)
 	p.lock = lock
-	err = l.vacant(ctx, id)
-	if err == nil {
+	if err = l.vacant(ctx, id); err == nil {
 		err = l.ClaimSlot(ctx, p, limit)
 	}
 	if err != nil {

@@ -44,9 +44,9 @@ type NewRun struct {
 // Errors: *ExistsError (RUN_EXISTS) if another process was faster; nothing is left then but unreferenced
 // objects.
 func (p *Phase) Create(ctx context.Context, n NewRun) error {
-	before := schemas.RunState{Kind: n.State.Kind}
-	after := n.State
+	before, after := schemas.RunState{Kind: n.State.Kind}, n.State
 	after.SchemaVersion, after.ID, after.Owner = schemas.Version, string(p.ID), nil
+	after.CreatedAt, after.UpdatedAt = after.CreatedAt.UTC(), after.UpdatedAt.UTC()
 	if p.claim != nil {
 		after.Slot = p.claim.number
 	}
@@ -154,6 +154,11 @@ func (p *Phase) write(ctx context.Context, t Transition, after *schemas.RunState
 	defer cancel()
 	if t.Sync {
 		ctx = WithSync(ctx)
+	}
+	// What is written is what a reader gets: JSON knows no bytes that are not UTF-8.
+	after, err := clone(after)
+	if err != nil {
+		return err
 	}
 	commit, err := p.commit(ctx, after, ev)
 	if err != nil {
