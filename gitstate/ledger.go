@@ -27,6 +27,8 @@ type Ledger struct {
 	identity  sync.Mutex // guards signature
 	signature *Signature // without the time; nil until git was asked
 
+	abortWait time.Duration // the constant, but in tests
+
 	notes sync.Mutex // one writer of the notes in this process at a time; the others are other processes
 }
 
@@ -36,7 +38,7 @@ func Open(ctx context.Context, repo *gitexec.Repo, now func() time.Time) (*Ledge
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{store: store, backend: backend, repo: repo, now: now, self: sync.OnceValue(selfOwner)}, nil
+	return &Ledger{store: store, backend: backend, repo: repo, now: now, self: sync.OnceValue(selfOwner), abortWait: abortWait}, nil
 }
 
 // Close releases the store. Phases must be closed before it.

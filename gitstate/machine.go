@@ -268,8 +268,14 @@ func transition(before, after *schemas.RunState, by Trigger, gone bool) (Transit
 		if t.By != by || t.To != after.State || !t.applies(before, gone) {
 			continue
 		}
-		if t.To == schemas.StateBlocked && t.Cause != "" && (after.Blocked == nil || after.Blocked.Cause != t.Cause) {
-			continue
+		if t.To == schemas.StateBlocked && after.Blocked != nil {
+			cause := t.Cause
+			if t.From == t.To && cause == "" {
+				cause = before.Blocked.Cause // An event that changes nothing else does not unblock.
+			}
+			if after.Blocked.Cause != cause {
+				continue
+			}
 		}
 		return t, lacking(t, before, after)
 	}

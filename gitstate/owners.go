@@ -28,7 +28,7 @@ const (
 	lockWait = 300 * time.Millisecond
 	lockPoll = 10 * time.Millisecond
 
-	// abortWait is how long an owner that was told to end is given.
+	// abortWait is how long TakeOver gives an owner that was told to end.
 	abortWait = 10 * time.Second
 	abortPoll = 50 * time.Millisecond
 )
@@ -149,7 +149,7 @@ func (l *Ledger) TakeOver(ctx context.Context, id RunID, command string, by Trig
 	if owner != nil && (run.State.State == schemas.StateIntegrating || !l.signal(owner)) {
 		return nil, ctx, held
 	}
-	timer := time.NewTimer(abortWait)
+	timer := time.NewTimer(l.abortWait)
 	defer timer.Stop()
 	poll := time.NewTicker(abortPoll)
 	defer poll.Stop()
