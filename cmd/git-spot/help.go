@@ -101,20 +101,7 @@ func writeRootHelp(w io.Writer, root *cli.Command) {
 	fmt.Fprint(w, "\nEXAMPLE\n  git spot demo\n")
 	fmt.Fprint(w, "\nEXIT STATUS\n")
 	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range [][2]string{
-		{"0", "done"},
-		{"1", "failed, read the code"},
-		{"2", "a crash of git spot"},
-		{"3", "a gate, the verification or policy says no"},
-		{"4", "no such run, ref or file"},
-		{"5", "conflict: state moved, nothing written, retry is safe"},
-		{"6", "busy: owner alive, concurrency cap"},
-		{"7", "worker failed"},
-		{"8", "environment or set-up: program, version, credentials, repository"},
-		{"129", "usage"},
-		{"130", "SIGINT"},
-		{"143", "SIGTERM, SIGHUP"},
-	} {
+	for _, row := range exitStatuses() {
 		fmt.Fprintf(table, "  %s\t%s\n", row[0], row[1])
 	}
 	_ = table.Flush()
@@ -128,21 +115,25 @@ func writeFlags(w io.Writer, heading string, flags []cli.Flag) {
 	fmt.Fprintf(w, "\n%s\n", heading)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range flags {
-		names, value := make([]string, 0, 2), ""
-		for _, name := range f.Names() {
-			names = append(names, dashed(name))
-		}
-		usage := ""
-		if d, ok := f.(cli.DocGenerationFlag); ok {
-			usage = d.GetUsage()
-			if before, rest, found := strings.Cut(usage, "`"); found && d.TakesValue() {
-				name, after, _ := strings.Cut(rest, "`")
-				value, usage = " "+name, before+name+after
-			}
-		}
-		fmt.Fprintf(table, "  %s%s\t%s\n", strings.Join(names, ", "), value, usage)
+		names, usage := flagHelp(f)
+		fmt.Fprintf(table, "  %s\t%s\n", names, usage)
 	}
 	_ = table.Flush()
+}
+
+// flagHelp returns a flag as it is typed, and what it does. The word in backquotes names its value.
+func flagHelp(f cli.Flag) (names, usage string) {
+	names = strings.Join(longFlags([]cli.Flag{f}), ", ")
+	d, ok := f.(cli.DocGenerationFlag)
+	if !ok {
+		return names, ""
+	}
+	usage = d.GetUsage()
+	if before, rest, found := strings.Cut(usage, "`"); found && d.TakesValue() {
+		value, after, _ := strings.Cut(rest, "`")
+		return names + " " + value, before + value + after
+	}
+	return names, usage
 }
 
 // writeExits prints the exit statuses of a command with the codes behind each.
@@ -169,4 +160,22 @@ func writeExits(w io.Writer, codes []schemas.Code) {
 		fmt.Fprintf(table, "  %s\t%s\n", status, strings.Join(byExit[exit], " "))
 	}
 	_ = table.Flush()
+}
+
+// exitStatuses explains every exit status; a test holds it against the table of codes.
+func exitStatuses() [][2]string {
+	return [][2]string{
+		{"0", "done"},
+		{"1", "failed, read the code"},
+		{"2", "a crash of git spot"},
+		{"3", "a gate, the verification or policy says no"},
+		{"4", "no such run, ref or file"},
+		{"5", "conflict: state moved, nothing written, retry is safe"},
+		{"6", "busy: owner alive, concurrency cap"},
+		{"7", "worker failed"},
+		{"8", "environment or set-up: program, version, credentials, repository"},
+		{"129", "usage"},
+		{"130", "SIGINT"},
+		{"143", "SIGTERM, SIGHUP"},
+	}
 }

@@ -96,8 +96,8 @@ func TestStrict(t *testing.T) {
 			if !strings.HasPrefix(said, "git-spot: ") || !strings.Contains(said, "\ngit-spot: hint: git spot ") {
 				t.Errorf("standard error: %q", said)
 			}
-			if !strings.Contains(said, `{"error":{"code":"USAGE"`) {
-				t.Errorf("no JSON line in %q", said)
+			if e.jsonMode() != strings.Contains(said, `{"error":{"code":"USAGE"`) {
+				t.Errorf("JSON mode is %v: %q", e.jsonMode(), said)
 			}
 		})
 	}

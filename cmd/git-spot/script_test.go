@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/urfave/cli/v3"
 
 	"github.com/git-spot/git-spot/internal/proc"
 )
@@ -22,6 +23,7 @@ var update = flag.Bool("update", false, "rewrite golden files and generated docu
 // TestMain puts git-spot and git-spot-shim on PATH, so that "exec git spot" in a script runs this
 // very build through git.
 func TestMain(m *testing.M) {
+	cli.HelpFlag = nil // as in Main
 	testscript.Main(m, map[string]func(){
 		"git-spot":      func() { os.Exit(Main()) },
 		"git-spot-shim": func() { os.Exit(proc.ShimMain(os.Args[1:])) },
