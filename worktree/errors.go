@@ -1,20 +1,28 @@
 package worktree
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/schemas"
 )
 
-// RootError is a worktree folder that would lie inside the repository.
+// RootError is a place for worktrees that cannot be used. Nothing was written.
 type RootError struct {
 	Root       string // the folder that was asked for
-	Repository string // the work tree or git directory that it lies in
+	Repository string // the work tree or git directory that it lies in, or ""
+	Detail     string // what is wrong, if it is not that
 }
 
 func (e *RootError) Error() string {
+	if e.Detail != "" {
+		return fmt.Sprintf("worktree root %q: %s", e.Root, e.Detail)
+	}
 	return fmt.Sprintf("worktree root %q lies inside the repository %q", e.Root, e.Repository)
 }
 
@@ -47,23 +55,54 @@ func (e *SigningError) Code() schemas.Code { return schemas.CodeSigningFailed }
 type RoomError struct {
 	Name string
 	Err  error
+	gone bool // the repository is
 }
 
 func (e *RoomError) Error() string { return fmt.Sprintf("make clean room %s: %v", e.Name, e.Err) }
 func (e *RoomError) Unwrap() error { return e.Err }
+
+// Code is DISK_FULL, NOT_A_REPOSITORY if the repository has gone, or WORKER_SETUP: a program that the
+// checkout takes, such as a filter, is missing or fails. All of them are the environment's, so that
+// the run can go on once it is mended.
+func (e *RoomError) Code() schemas.Code {
+	if coded, ok := errors.AsType[schemas.Coded](e.Err); ok && coded.Code() == schemas.CodeDiskFull {
+		return schemas.CodeDiskFull
+	}
+	if e.gone {
+		return schemas.CodeNotARepository
+	}
+	return schemas.CodeWorkerSetup
+}
+
+// ReuseError is a pattern of reuse that cannot be followed.
+type ReuseError struct {
+	Glob   string // "" if Path says it
+	Path   string
+	Detail string
+}
+
+func (e *ReuseError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("reuse %q: %s", e.Glob, e.Detail)
+	}
+	return fmt.Sprintf("reuse %q: %s", e.Path, e.Detail)
+}
+
+// Code is CONTRACT_INVALID.
+func (e *ReuseError) Code() schemas.Code { return schemas.CodeContractInvalid }
 
 // SourceError is a branch or a checkout that does not let the approved commit in. Nothing of the
 // user's was changed.
 type SourceError struct {
 	Reason   schemas.Code // SOURCE_DIRTY or SOURCE_MOVED
 	Branch   string
-	Checkout string   // "" if the branch itself is meant
-	Detail   string   // what is in the way, if not paths
-	Paths    []string // what is in the way
-	Want     string   // SOURCE_MOVED: the commit the branch should be at
-	Got      string   // SOURCE_MOVED: where it is; "" if it does not exist
-	Lock     string   // a lock file of somebody else's
-	LockAge  time.Duration
+	Checkout string    // "" if the branch itself is meant
+	Detail   string    // what is in the way, if not paths
+	Paths    []string  // what is in the way
+	Want     string    // SOURCE_MOVED: the commit the branch should be at
+	Got      string    // SOURCE_MOVED: where it is; "" if it does not exist
+	Lock     string    // a lock file of somebody else's
+	LockTime time.Time // when it was written
 }
 
 func (e *SourceError) Error() string {
@@ -82,3 +121,23 @@ func (e *SourceError) Error() string {
 
 // Code is the reason.
 func (e *SourceError) Code() schemas.Code { return e.Reason }
+
+// fullBelow is the room on a file system, in bytes, at which a failed write is taken for a full disk:
+// programs seldom say why a write failed, and what they wrote in part they may have removed again.
+const fullBelow = 1 << 20
+
+// diskFull returns err as a *durable.DiskError if the file system of dir has no room left, so that it
+// says so whoever ran into the end: git, a filter or this program.
+func diskFull(dir string, err error) error {
+	if coded, ok := errors.AsType[schemas.Coded](err); ok && coded.Code() == schemas.CodeDiskFull {
+		return err
+	}
+	var stat unix.Statfs_t
+	if unix.Statfs(dir, &stat) != nil {
+		return err
+	}
+	if noBlocks, noFiles := uint64(stat.Bavail)*uint64(stat.Bsize) < fullBelow, stat.Files > 0 && stat.Ffree == 0; !noBlocks && !noFiles {
+		return err
+	}
+	return &durable.DiskError{Path: dir, Err: errors.Join(unix.ENOSPC, err)}
+}

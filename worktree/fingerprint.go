@@ -2,33 +2,449 @@ package worktree
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 
+	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/internal/gitexec"
 )
 
-// Fingerprint is the state of everything in a repository that a worker has no business to change.
-type Fingerprint struct{}
+// A worker's own git directory keeps what it does with git away from the repository. It does not keep
+// the worker itself away: without a sandbox it can write to the repository by its path, and the user's
+// own git, and ours, would then run what it wrote. So the repository is compared before and after.
 
-// TakeFingerprint reads the repository's configuration, hooks, info folder, refs (ours left out) and
-// the HEAD and changed paths of its checkout.
-func TakeFingerprint(ctx context.Context, repo *gitexec.Repo) (*Fingerprint, error) {
-	return nil, nil
+// fileLimit is how much of a file is kept to be put back, in bytes. Larger ones are told apart by size
+// and time only.
+const fileLimit = 4 << 20
+
+// Fingerprint is the state of what a worker has no business to change in a repository. It does not
+// change after TakeFingerprint.
+type Fingerprint struct {
+	common  string               // the repository's common directory; names of files are seen from it
+	config  map[string][]setting // of the scopes local and worktree, by key
+	sources map[string]file      // the files that config comes from
+	broken  string               // git's words if the configuration cannot be read; then the rest is empty
+	files   map[string]file      // hooks and attributes, by name
+	other   map[string]string    // what is only reported: state by name
 }
 
-// Tampering is how two fingerprints differ.
+// setting is one value of a configuration key.
+type setting struct{ value, file string }
+
+// file is what lies at a path; the zero value is nothing.
+type file struct {
+	mode fs.FileMode
+	data string // content, or the target of a link
+}
+
+// TakeFingerprint reads the repository's own configuration with what it includes, its hooks, info
+// folder and refs (those of git spot left out), and HEAD and the changed files of repo's checkout. It
+// runs nothing that is configured and writes nothing. That the configuration cannot be read is part
+// of the fingerprint, not an error. Hooks in a folder that core.hooksPath names are not read: in the
+// checkout they are files like any other, elsewhere they are not the repository's.
+func TakeFingerprint(ctx context.Context, repo *gitexec.Repo) (*Fingerprint, error) {
+	f := &Fingerprint{
+		common: repo.CommonDir, config: map[string][]setting{},
+		sources: map[string]file{}, files: map[string]file{}, other: map[string]string{},
+	}
+	sources := []string{filepath.Join(repo.CommonDir, "config"), filepath.Join(repo.GitDir, "config.worktree")}
+	var drivers filters
+	entries, err := repo.Config(ctx)
+	if e, refused := errors.AsType[*gitexec.Error](err); refused && e.Status > 0 {
+		f.broken = e.Error()
+	} else if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if rest, ok := strings.CutPrefix(e.Key, "filter."); ok && strings.Contains(rest, ".") {
+			drivers.names = append(drivers.names, rest[:strings.LastIndexByte(rest, '.')])
+		}
+		path, isFile := strings.CutPrefix(e.Origin, "file:")
+		if !isFile || e.Scope != "local" && e.Scope != "worktree" {
+			continue
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(repo.GitDir, path)
+		}
+		f.config[e.Key] = append(f.config[e.Key], setting{value: e.Value, file: path})
+		sources = append(sources, path)
+	}
+	for _, path := range sources {
+		if err := addFile(f.sources, f.name(path), path); err != nil {
+			return nil, err
+		}
+	}
+	if f.broken != "" {
+		return f, nil // git refuses everything else as well
+	}
+	slices.Sort(drivers.names)
+	drivers.names = slices.Compact(drivers.names)
+	return f, errors.Join(f.addFiles(repo), f.addRefs(ctx, repo), f.addCheckout(ctx, repo, drivers))
+}
+
+// name is how a path is called, path the other way round.
+func (f *Fingerprint) name(path string) string {
+	if rel, err := filepath.Rel(f.common, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+func (f *Fingerprint) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(f.common, name)
+}
+
+// addFiles reads the files that decide what git runs, and those that only decide what it shows.
+func (f *Fingerprint) addFiles(repo *gitexec.Repo) error {
+	info := filepath.Join(f.common, "info", "attributes")
+	errs := []error{addFile(f.files, f.name(info), info), f.addHooks(f.files, filepath.Join(f.common, "hooks"))}
+
+	reported := map[string]file{}
+	for _, dir := range slices.Compact([]string{repo.CommonDir, repo.GitDir}) {
+		for _, name := range []string{"info/exclude", "info/grafts", "info/sparse-checkout", "objects/info/alternates", "shallow"} {
+			path := filepath.Join(dir, name)
+			errs = append(errs, addFile(reported, f.name(path), path))
+		}
+	}
+	errs = append(errs, f.addModules(reported))
+	for name, is := range reported {
+		f.other[name] = is.mode.String() + is.data
+	}
+	return errors.Join(errs...)
+}
+
+// addHooks reads a folder of hooks. Samples are left out: git runs no hook of such a name.
+func (f *Fingerprint) addHooks(files map[string]file, dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir(), strings.HasSuffix(d.Name(), ".sample"):
+			return nil
+		}
+		return addFile(files, f.name(path), path)
+	})
+}
+
+// addModules reads configuration and hooks of the submodules' git directories, which git uses when it
+// looks into a submodule.
+func (f *Fingerprint) addModules(files map[string]file) error {
+	return filepath.WalkDir(filepath.Join(f.common, "modules"), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{"objects", "refs", "logs", "lfs"}, d.Name()):
+			return fs.SkipDir
+		case d.IsDir() && d.Name() == "hooks":
+			return errors.Join(f.addHooks(files, path), fs.SkipDir)
+		case d.Name() == "config":
+			return addFile(files, f.name(path), path)
+		}
+		return nil
+	})
+}
+
+// addFile records what lies at path, if anything does.
+func addFile(files map[string]file, name, path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	is := file{mode: info.Mode()}
+	switch {
+	case info.Mode().Type() == fs.ModeSymlink:
+		is.data, err = os.Readlink(path)
+	case info.Mode().IsRegular() && info.Size() > fileLimit:
+		is.data = fmt.Sprintf("%d bytes of %d", info.Size(), info.ModTime().UnixNano())
+	case info.Mode().IsRegular():
+		var data []byte
+		data, err = os.ReadFile(path)
+		is.data = string(data)
+	}
+	files[name] = is
+	return err
+}
+
+func (f *Fingerprint) addRefs(ctx context.Context, repo *gitexec.Repo) error {
+	out, err := repo.Run(ctx, gitexec.Call{Args: []string{"for-each-ref", "--format=%(objectname) %(symref) %(refname)"}})
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(out)) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		if len(parts) != 3 || strings.HasPrefix(parts[2], "refs/spot/") || parts[2] == "refs/notes/spot" {
+			continue
+		}
+		f.other[parts[2]] = parts[0] + " " + parts[1]
+	}
+	head, err := os.ReadFile(filepath.Join(repo.GitDir, "HEAD"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	f.other["HEAD"] = string(head)
+	return err
+}
+
+// addCheckout records which files of the checkout differ from its HEAD, and what stat says of them. No
+// filter runs, not even the user's own: one that a worker configured must not, before it is found out.
+// A file that git knows only by its filter to be unchanged is then listed, before as well as after.
+func (f *Fingerprint) addCheckout(ctx context.Context, repo *gitexec.Repo, drivers filters) error {
+	if repo.WorkTree == "" {
+		return nil
+	}
+	paths, err := status(ctx, repo, gitexec.Call{
+		Args: []string{"--untracked-files=normal", "--ignore-submodules=all"}, Env: drivers.env(),
+	})
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		state := "missing"
+		if info, err := os.Lstat(filepath.Join(repo.WorkTree, path)); err == nil && info.IsDir() {
+			state = "folder"
+		} else if err == nil {
+			state = fmt.Sprintf("%v %d %d", info.Mode(), info.Size(), info.ModTime().UnixNano())
+		}
+		f.other["file "+path] = state
+	}
+	return nil
+}
+
+// Tampering is how two fingerprints differ. Both lists are sorted.
 type Tampering struct {
-	// ExecutableConfig names added or changed configuration that makes git run something: keys,
-	// hooks, attribute files. It is GIT_STATE_TAMPERED.
+	// ExecutableConfig names what was added, or changed, and makes git or git spot run something:
+	// configuration keys, hooks, info/attributes. It is GIT_STATE_TAMPERED.
 	ExecutableConfig []string
-	// Changed names everything else: refs, HEAD, files of the checkout. It is SOURCE_CHANGED.
+	// Changed names everything else that differs: other keys, what was removed, refs, HEAD, files of
+	// the checkout. It is SOURCE_CHANGED: users commit, fetch and edit while a worker works.
 	Changed []string
 }
 
-// Compare says what changed from f to now.
-func (f *Fingerprint) Compare(now *Fingerprint) Tampering { return Tampering{} }
+// unreadable stands for configuration that git refuses to read.
+const unreadable = "unreadable configuration"
 
-// Undo removes the executable configuration that Compare(now) names, and puts back what was there in
-// f. It returns what it replaced, by name, so that the caller can keep it.
+// Compare says what changed from f to now.
+func (f *Fingerprint) Compare(now *Fingerprint) Tampering {
+	if now.broken != "" {
+		if f.broken != "" {
+			return Tampering{}
+		}
+		return Tampering{ExecutableConfig: []string{unreadable}}
+	}
+	var t Tampering
+	for _, key := range keys(f.config, now.config) {
+		was, is := values(f.config[key]), values(now.config[key])
+		switch {
+		case slices.Equal(was, is):
+		case executableKey(key, is) && !containsAll(was, is):
+			t.ExecutableConfig = append(t.ExecutableConfig, key)
+		default:
+			t.Changed = append(t.Changed, "configuration "+key)
+		}
+	}
+	for _, name := range keys(f.files, now.files) {
+		was, is := f.files[name], now.files[name]
+		switch {
+		case was == is:
+		case is == file{}:
+			t.Changed = append(t.Changed, name)
+		default:
+			t.ExecutableConfig = append(t.ExecutableConfig, name)
+		}
+	}
+	for _, name := range keys(f.other, now.other) {
+		if f.other[name] != now.other[name] {
+			t.Changed = append(t.Changed, strings.TrimPrefix(name, "file "))
+		}
+	}
+	slices.Sort(t.ExecutableConfig)
+	slices.Sort(t.Changed)
+	return t
+}
+
+// keys are those of both maps.
+func keys[V any](a, b map[string]V) []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func values(settings []setting) []string {
+	var list []string
+	for _, s := range settings {
+		list = append(list, s.value)
+	}
+	return list
+}
+
+func containsAll(list, items []string) bool {
+	return !slices.ContainsFunc(items, func(item string) bool { return !slices.Contains(list, item) })
+}
+
+// Undo takes out what f.Compare(now) names as executable, and puts back what f had in its place;
+// everything else that changed meanwhile stays. It returns what it took out, by the names of Compare,
+// so that the caller can keep it. On an error part of it was undone; Undo may then be called again with
+// a new fingerprint.
 func (f *Fingerprint) Undo(ctx context.Context, repo *gitexec.Repo, now *Fingerprint) (map[string][]byte, error) {
-	return nil, nil
+	replaced := map[string][]byte{}
+	if now.broken != "" && f.broken == "" {
+		for _, name := range keys(f.sources, now.sources) {
+			if err := f.restore(name, f.sources[name], now.sources[name], replaced); err != nil {
+				return replaced, err
+			}
+		}
+		// The rest can be seen again.
+		fresh, err := TakeFingerprint(ctx, repo)
+		if err != nil {
+			return replaced, err
+		}
+		if fresh.broken != "" {
+			return replaced, errors.New(fresh.broken)
+		}
+		now = fresh
+	}
+	linked := now.files["hooks"] != file{} // the folder itself was replaced, and all hooks are gone
+	for _, name := range f.Compare(now).ExecutableConfig {
+		if is, isKey := now.config[name]; isKey {
+			replaced[name] = []byte(strings.Join(values(is), "\n"))
+			if err := f.undoKey(ctx, repo, name, is); err != nil {
+				return replaced, err
+			}
+		} else if err := f.restore(name, f.files[name], now.files[name], replaced); err != nil {
+			return replaced, err
+		}
+	}
+	if linked && f.files["hooks"] == (file{}) {
+		for name, was := range f.files {
+			if !strings.HasPrefix(name, "hooks/") {
+				continue
+			}
+			if err := durable.MkdirAll(filepath.Dir(f.path(name)), 0o755); err != nil {
+				return replaced, err
+			}
+			if err := f.restore(name, was, file{}, replaced); err != nil {
+				return replaced, err
+			}
+		}
+	}
+	return replaced, nil
+}
+
+// undoKey sets a key back to the values it had, in the files it had them in.
+func (f *Fingerprint) undoKey(ctx context.Context, repo *gitexec.Repo, key string, is []setting) error {
+	config := func(file string, args ...string) error {
+		_, err := repo.Run(ctx, gitexec.Call{Args: append([]string{"config", "--file", file}, args...)})
+		return err
+	}
+	cleared := map[string]bool{}
+	for _, s := range is {
+		if cleared[s.file] {
+			continue
+		}
+		cleared[s.file] = true
+		if err := config(s.file, "--unset-all", key); err != nil {
+			return err
+		}
+	}
+	for _, s := range f.config[key] {
+		if !cleared[s.file] {
+			continue // it is still there
+		}
+		if err := config(s.file, "--add", key, s.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restore puts back what lay at the place called name, and keeps what lies there now.
+func (f *Fingerprint) restore(name string, was, is file, replaced map[string][]byte) error {
+	if was == is {
+		return nil
+	}
+	path := f.path(name)
+	if is != (file{}) {
+		replaced[name] = []byte(is.data)
+		if err := durable.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	switch {
+	case was == file{}:
+		return nil
+	case was.mode.Type() == fs.ModeSymlink:
+		return os.Symlink(was.data, path)
+	case was.mode.IsRegular() && len(was.data) <= fileLimit:
+		return durable.WriteFile(path, []byte(was.data), was.mode.Perm())
+	}
+	return fmt.Errorf("restore %q: too large to have been kept", path)
+}
+
+// executableKey reports whether a configuration key with these values makes git, or git spot, run
+// something, or decides where it looks for that.
+func executableKey(key string, values []string) bool {
+	first, last := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
+	if first < 0 {
+		return false
+	}
+	section, name := key[:first], key[last+1:]
+	names := executableKeys[section]
+	if slices.Contains(names, name) || slices.Contains(names, "*") {
+		return true
+	}
+	// A command as an update strategy; a URL of git-remote-ext(1).
+	return slices.ContainsFunc(append(slices.Clip(values), key), func(v string) bool {
+		return section == "submodule" && name == "update" && strings.HasPrefix(v, "!") || strings.Contains(v, "ext::")
+	})
+}
+
+// executableKeys are the names of such keys by section, whatever the subsection; "*" is all of them.
+// The source is git-config(1), and for spot DESIGN.md section 7.5.
+var executableKeys = map[string][]string{
+	"alias":       {"*"},
+	"browser":     {"cmd", "path"},
+	"core":        {"alternaterefscommand", "askpass", "attributesfile", "editor", "fsmonitor", "gitproxy", "hookspath", "pager", "sshcommand", "worktree"},
+	"credential":  {"helper"},
+	"diff":        {"command", "external", "textconv"},
+	"difftool":    {"cmd", "path"},
+	"filter":      {"clean", "process", "smudge"},
+	"gpg":         {"defaultkeycommand", "program"},
+	"guitool":     {"cmd"},
+	"hook":        {"*"},
+	"imap":        {"tunnel"},
+	"include":     {"*"},
+	"includeif":   {"*"},
+	"init":        {"templatedir"},
+	"instaweb":    {"browser", "httpd"},
+	"interactive": {"difffilter"},
+	"lfs":         {"args", "clean", "path", "smudge"}, // lfs.customtransfer, lfs.extension
+	"man":         {"cmd", "path"},
+	"merge":       {"driver"},
+	"mergetool":   {"cmd", "path"},
+	"pager":       {"*"},
+	"protocol":    {"allow"},
+	"remote":      {"receivepack", "uploadpack", "vcs"},
+	"sendemail":   {"cccmd", "headercmd", "sendmailcmd", "smtpserver", "tocmd"},
+	"sequence":    {"editor"},
+	"spot":        {"apikeyenv", "argv", "baseurl", "env", "notify", "program", "runhooks", "sandbox", "sandboxread", "sandboxwrite"},
+	"tar":         {"command"},
+	"trailer":     {"cmd", "command"},
+	"uploadpack":  {"packobjectshook"},
 }

@@ -7,21 +7,34 @@
 // reaches the repository's configuration, hooks, refs or stash. In return this package never runs git
 // through that private directory, and believes nothing in it: it reads the folder through the
 // repository's own git directory, an index that it keeps itself, and an explicit work tree.
+//
+// A folder like this separates; it does not confine. Who runs in it with the user's rights can still
+// reach the repository by its path: see Fingerprint.
 package worktree
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/internal/gitexec"
 )
 
-// Spec says which folder: Root is what the function Root returned.
+// cleanupTimeout bounds the removal of what a failed call made, after its context has ended.
+const cleanupTimeout = 2 * time.Minute
+
+// Spec says which folder.
 type Spec struct {
 	ID   gitstate.RunID
 	Base gitstate.OID // commit
-	Root string
+	Root string       // what the function Root returned
 }
 
 // Identity names the author and committer of a commit.
@@ -30,70 +43,224 @@ type Identity struct {
 	When        time.Time
 }
 
-// Worktree is a worker's folder. Its methods are not safe for concurrent use on one run.
+// Worktree is a worker's folder: <Root>/<id>. Beside it are its private git directory,
+// <Root>/.git-dirs/<id>, and the index that git spot keeps, <git common dir>/spot/<id>/index, which can
+// be deleted at any time. Its methods must not run at the same time as each other, or as a process that
+// writes into the folder.
 type Worktree struct {
 	// EmptySubmodules are the submodules of base whose objects are not in the repository's own store,
-	// so that their folders are empty. Set by Create.
+	// so that their folders are empty. Sorted, set by Create.
 	EmptySubmodules []string
-	// DisabledFilters are the filter drivers that were switched off because their command is content
-	// of the repository. Set by Create.
+	// DisabledFilters are the filter drivers that were switched off because their command is content of
+	// the repository. Sorted, set by Create.
 	DisabledFilters []string
 
 	repo *gitexec.Repo
 	spec Spec
 }
 
-// Root returns the folder that holds all worktrees of a repository:
-// <configured>/<repository>-<8 hex digits of its location>. Without a configured folder it is below
-// the XDG state folder. It creates nothing. A folder inside the repository is a *RootError.
-func Root(repo *gitexec.Repo, configured string, getenv func(string) string) (string, error) {
-	return "", nil
-}
-
-// Create makes the worker's folder. Any number of Creates may run at once in one repository. If it
-// fails nothing of it is left.
-func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (*Worktree, error) {
-	return nil, nil
-}
-
 // Open returns the folder that Create made earlier. It touches nothing; see Lost.
 func Open(repo *gitexec.Repo, spec Spec) *Worktree { return &Worktree{repo: repo, spec: spec} }
 
 // Path is the worker's folder, absolute.
-func (w *Worktree) Path() string { return "" }
+func (w *Worktree) Path() string { return filepath.Join(w.spec.Root, string(w.spec.ID)) }
 
-// Lost reports whether the folder is gone.
-func (w *Worktree) Lost() bool { return false }
+// gitDir is the private git directory.
+func (w *Worktree) gitDir() string {
+	return filepath.Join(w.spec.Root, ".git-dirs", string(w.spec.ID))
+}
+
+// mirror is where a snapshot copies the folder to when it must not be read in place.
+func (w *Worktree) mirror() string {
+	return filepath.Join(w.spec.Root, ".mirrors", string(w.spec.ID))
+}
+
+// stateDir holds what git spot keeps about the folder. The live logs of the run are there too.
+func (w *Worktree) stateDir() string {
+	return filepath.Join(w.repo.CommonDir, "spot", string(w.spec.ID))
+}
+
+// index is the index of base as it was right after the checkout. It is never updated: a later index
+// could hold stat data that a worker chose. A file's change time is not the worker's to choose, so
+// whatever was written after the checkout differs from this one.
+func (w *Worktree) index() string { return filepath.Join(w.stateDir(), "index") }
+
+// resetMark exists while Reset is under way and holds its tree.
+func (w *Worktree) resetMark() string { return filepath.Join(w.stateDir(), "reset") }
+
+// pointer is the content of .git in the folder.
+func (w *Worktree) pointer() string { return "gitdir: " + w.gitDir() + "\n" }
+
+// Create makes the worker's folder. Any number of Creates may run at once in one repository. It fails
+// with fs.ErrExist if the folder is there already. If it fails, nothing of it is left.
+func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (w *Worktree, err error) {
+	w = Open(repo, spec)
+	for _, dir := range []string{spec.Root, filepath.Dir(w.gitDir()), w.stateDir()} {
+		if err := durable.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := durable.Mkdir(w.Path(), 0o755); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		err = diskFull(spec.Root, err)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		w, err = nil, errors.Join(err, w.Remove(ctx))
+	}()
+	f, err := contentFilters(ctx, repo, spec.Base)
+	if err != nil {
+		return nil, err
+	}
+	c, err := w.fill(ctx, f, spec.Base)
+	if err != nil {
+		return nil, err
+	}
+	w.EmptySubmodules, w.DisabledFilters = c.emptySubmodules, f.names
+	return w, nil
+}
+
+// fill makes the empty folder a checkout of tree with a private git directory and a kept index.
+func (w *Worktree) fill(ctx context.Context, f filters, tree gitstate.OID) (c *checkout, err error) {
+	scratch, err := durable.MkdirTemp(w.stateDir(), "fill-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, durable.RemoveAll(scratch)) }()
+	index := filepath.Join(scratch, "index")
+	if c, err = place(ctx, w.repo, f, tree, index, w.Path(), scratch); err != nil {
+		return nil, err
+	}
+	if tree != w.spec.Base {
+		// The kept index is that of base in any case: what base tracks is what counts as tracked.
+		if _, err := w.repo.Run(ctx, gitexec.Call{
+			Args: []string{"read-tree", "--reset", string(w.spec.Base)}, Index: index, WorkTree: w.Path(), Config: plainIndex,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.recordSubmodules(c.gitlinks); err != nil {
+		return nil, err
+	}
+	if err := durable.RemoveAll(w.gitDir()); err != nil {
+		return nil, err
+	}
+	private := gitDir{path: w.gitDir(), head: w.spec.Base, index: index, filters: f}
+	if err := private.create(ctx, w.repo); err != nil {
+		return nil, err
+	}
+	if err := writeNew(filepath.Join(w.Path(), ".git"), w.pointer(), 0o644); err != nil {
+		return nil, err
+	}
+	return c, durable.Rename(index, w.index())
+}
+
+// Lost reports whether the folder is gone: deleted, or on a file system that is not mounted.
+func (w *Worktree) Lost() bool {
+	info, err := os.Lstat(w.Path())
+	return err != nil || !info.IsDir()
+}
 
 // Reset brings the folder to a tree: tracked files as in the tree, everything else removed, ignored
-// files included. The worker's private git directory is made anew.
-func (w *Worktree) Reset(ctx context.Context, tree gitstate.OID) error { return nil }
-
-// Remove deletes the folder, its private git directory and the kept index. What is gone already is
-// not an error.
-func (w *Worktree) Remove(ctx context.Context) error { return nil }
-
-// Snapshot is what a worker's folder held.
-type Snapshot struct {
-	Tree   gitstate.OID
-	Commit gitstate.OID // its parent is base; base itself if Tree is base's tree
-	// Nested are folders that hold a git repository of their own; nothing below them is in Tree.
-	Nested []string
-	// Skipped are paths that git cannot hold: sockets, pipes, devices, and names with a component .git.
-	Skipped []string
-	// Attributes are the .gitattributes files that differ from base's. They are in Tree and governed
-	// nothing.
-	Attributes []string
-	// PointerChanged says that the file .git of the folder is not the one that Create wrote.
-	PointerChanged bool
+// files included. The worker's private git directory is made anew. If Reset is interrupted, the next
+// Reset or Snapshot begins by finishing it.
+func (w *Worktree) Reset(ctx context.Context, tree gitstate.OID) error {
+	if w.Lost() {
+		return &fs.PathError{Op: "reset", Path: w.Path(), Err: fs.ErrNotExist}
+	}
+	if err := durable.MkdirAll(w.stateDir(), 0o700); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(w.resetMark(), []byte(tree), 0o600); err != nil {
+		return err
+	}
+	if err := openUp(w.Path()); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(w.Path())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := durable.RemoveAll(filepath.Join(w.Path(), e.Name())); err != nil {
+			return err
+		}
+	}
+	baseTree, err := treeOf(ctx, w.repo, w.spec.Base)
+	if err != nil {
+		return err
+	}
+	if tree == baseTree {
+		tree = w.spec.Base
+	}
+	f, err := contentFilters(ctx, w.repo, w.spec.Base)
+	if err != nil {
+		return err
+	}
+	if _, err := w.fill(ctx, f, tree); err != nil {
+		return diskFull(w.spec.Root, err)
+	}
+	return durable.Remove(w.resetMark())
 }
 
-// Snapshot writes the folder's content as a commit on base into the repository's objects and moves no
-// ref. What the worker did with its own index, HEAD and commits has no influence.
-func (w *Worktree) Snapshot(ctx context.Context, message string, by Identity) (Snapshot, error) {
-	return Snapshot{}, nil
+// finishReset goes on with a Reset that was killed.
+func (w *Worktree) finishReset(ctx context.Context) error {
+	tree, err := os.ReadFile(w.resetMark())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	oid, err := gitstate.ParseOID(string(tree))
+	if err != nil {
+		return fmt.Errorf("read %q: %w", w.resetMark(), err)
+	}
+	return w.Reset(ctx, oid)
 }
 
-// DirtyPaths lists what is changed, staged or untracked in the repository's checkout, sorted; nil for
-// a bare repository.
-func DirtyPaths(ctx context.Context, repo *gitexec.Repo) ([]string, error) { return nil, nil }
+// Remove deletes the folder, its private git directory and what git spot keeps about it. What is gone
+// already is not an error; what cannot be removed is, and the rest is removed all the same.
+func (w *Worktree) Remove(context.Context) error {
+	var errs []error
+	for _, path := range []string{w.Path(), w.gitDir(), w.mirror(), w.index(), w.resetMark(), w.submodulesFile()} {
+		errs = append(errs, durable.RemoveAll(path))
+	}
+	errs = append(errs, w.removeScratch())
+	// Other files in it are the live logs, which are not ours.
+	if left, err := os.ReadDir(w.stateDir()); err == nil && len(left) == 0 {
+		errs = append(errs, durable.Remove(w.stateDir()))
+	}
+	return errors.Join(errs...)
+}
+
+// removeScratch deletes what killed calls left.
+func (w *Worktree) removeScratch() error {
+	entries, err := os.ReadDir(w.stateDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "fill-") || strings.HasPrefix(e.Name(), "snapshot-") {
+			errs = append(errs, durable.RemoveAll(filepath.Join(w.stateDir(), e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// treeOf returns the tree of a commit.
+func treeOf(ctx context.Context, repo *gitexec.Repo, commit gitstate.OID) (gitstate.OID, error) {
+	out, err := repo.Run(ctx, gitexec.Call{Args: []string{"rev-parse", "--verify", "--end-of-options", string(commit) + "^{tree}"}})
+	if err != nil {
+		return "", err
+	}
+	return gitstate.ParseOID(strings.TrimSpace(string(out)))
+}
