@@ -26,11 +26,25 @@ type Matcher struct {
 	names   map[string]string // folded basename to reason
 	folders map[string]string // folded component with anything below it to reason
 	globs   []nameGlob
-	paths   []pattern
+	paths   []pathGlob
 }
 
 // nameGlob is a basename with one star in it.
 type nameGlob struct{ prefix, suffix, why string }
+
+// pathGlob is any other pattern; literal is a part of whatever it matches.
+type pathGlob struct{ glob, literal, why string }
+
+// literalPart is the longest part of a glob without a star.
+func literalPart(glob string) string {
+	var longest string
+	for part := range strings.SplitSeq(glob, "*") {
+		if part = strings.Trim(part, "/"); len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}
 
 // Locked compiles the contract's lockedPaths, always (spot.alwaysLockedPath) and the table of Locks.
 // The contract's unlock takes exact paths out of the table; it never opens what the contract or the
@@ -65,11 +79,9 @@ func (m *Matcher) add(lock Lock) {
 	case isFolder && !strings.ContainsAny(folder, "/*?[{"):
 		m.folders[folder] = why
 	case strings.HasPrefix(p, "/"):
-		m.paths = append(m.paths, pattern{glob: p[1:], why: why})
-	case strings.Contains(p, "/"):
-		m.paths = append(m.paths, pattern{glob: "**/" + p, why: why})
-	case strings.Count(p, "*") > 1:
-		m.paths = append(m.paths, pattern{glob: "**/" + p, why: why})
+		m.paths = append(m.paths, pathGlob{p[1:], literalPart(p), why})
+	case strings.Contains(p, "/") || strings.Count(p, "*") > 1:
+		m.paths = append(m.paths, pathGlob{"**/" + p, literalPart(p), why})
 	case strings.Contains(p, "*"):
 		prefix, suffix, _ := strings.Cut(p, "*")
 		m.globs = append(m.globs, nameGlob{prefix, suffix, why})
@@ -113,7 +125,16 @@ func (m *Matcher) Match(path string) (why string, locked bool) {
 			return g.why, true
 		}
 	}
-	return matchAny(m.paths, trimmed)
+	for _, g := range m.paths {
+		// Cheap, and nearly always the answer.
+		if !strings.Contains(trimmed, g.literal) {
+			continue
+		}
+		if ok, err := doublestar.Match(g.glob, trimmed); ok || err != nil {
+			return g.why, true
+		}
+	}
+	return "", false
 }
 
 // pattern is a glob whose names are folded, and where it comes from.
