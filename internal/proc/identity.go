@@ -4,12 +4,14 @@ import (
 	"errors"
 	"os"
 	"syscall"
+
+	"github.com/git-spot/git-spot/internal/proc/shim"
 )
 
 // Identity names one process, this side of any reboot, container or reuse of its pid.
 type Identity struct {
 	PID          int
-	Start        int64 // clock ticks after boot on Linux, microseconds after 1970 elsewhere; 0 if unknown
+	Start        int64 // as shim.Stat has it; 0 if unknown
 	BootID       string
 	PIDNamespace string
 	Host         string
@@ -23,9 +25,9 @@ func Self() (Identity, error) {
 	id.Host, errs[0] = os.Hostname()
 	id.BootID, errs[1] = bootID()
 	id.PIDNamespace, errs[2] = pidNamespace()
-	var p process
-	p, errs[3] = readProcess(id.PID)
-	id.Start = p.start
+	var stat shim.Stat
+	stat, errs[3] = shim.ReadStat(id.PID)
+	id.Start = stat.Start
 	return id, errors.Join(errs[:]...)
 }
 
@@ -50,9 +52,11 @@ func (id Identity) Alive() bool {
 	if err := syscall.Kill(id.PID, 0); errors.Is(err, syscall.ESRCH) {
 		return false
 	}
-	p, err := readProcess(id.PID)
+	stat, err := shim.ReadStat(id.PID)
 	if err != nil {
 		return true
 	}
-	return !p.dead && (id.Start == 0 || p.start == id.Start)
+	// The first thread of a process that has ended looks like a zombie while others run.
+	dead := stat.State == 'X' || stat.State == 'Z' && stat.Threads <= 1
+	return !dead && (id.Start == 0 || stat.Start == id.Start)
 }

@@ -221,23 +221,25 @@ func Exec(ctx context.Context, c Command) (Result, error) {
 		state, waitErr = p.Wait()
 	}()
 	// An error means that the group is gone, which is what is wanted.
-	signal := func(sig syscall.Signal) func() {
-		return func() { _ = syscall.Kill(-p.Pid, sig) }
-	}
+	signal := func(sig syscall.Signal) { _ = syscall.Kill(-p.Pid, sig) }
+	kill := func() { signal(syscall.SIGKILL) }
 	reason := watch(ctx, c, streams, done, stopper{
-		term: signal(syscall.SIGTERM), kill: signal(syscall.SIGKILL),
-		force: signal(syscall.SIGKILL), patience: c.Grace,
+		term: func() {
+			signal(syscall.SIGTERM)
+			signal(syscall.SIGCONT) // a stopped process does not notice TERM
+		},
+		kill: kill, force: kill, patience: c.Grace,
 	})
 	held, err := streams.end(c.Drain)
 	if held {
-		signal(syscall.SIGKILL)()
+		kill()
 	}
 	err = errors.Join(waitErr, err)
 	r := Result{Exit: -1, End: reason, Duration: time.Since(start), PID: p.Pid}
 	if waitErr == nil {
 		status := state.Sys().(syscall.WaitStatus)
 		r.Exit, r.Signal = exitOf(status)
-		r.MaxRSS = maxRSS(state.SysUsage().(*syscall.Rusage))
+		r.MaxRSS = maxRSS(int64(state.SysUsage().(*syscall.Rusage).Maxrss)) //nolint:unconvert // int32 on some platforms
 		if r.End == "" {
 			r.End = endOf(r.Signal)
 		}

@@ -29,9 +29,10 @@ func endOf(signal string) End {
 	return EndExited
 }
 
-func maxRSS(usage *syscall.Rusage) int64 {
+// maxRSS is the field of rusage in bytes.
+func maxRSS(value int64) int64 {
 	if runtime.GOOS == "darwin" {
-		return usage.Maxrss // bytes
+		return value
 	}
-	return usage.Maxrss * 1024 //nolint:unconvert // int32 on some platforms
+	return value * 1024
 }
