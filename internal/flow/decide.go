@@ -111,6 +111,9 @@ func (s *Session) Integrate(ctx context.Context, id gitstate.RunID, onto gitstat
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, phase.Close()) }()
+	if err := s.checkBase(ctx, phase); err != nil {
+		return nil, err
+	}
 	branch, err := s.target(phase, onto)
 	if err != nil {
 		return nil, err

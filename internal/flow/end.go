@@ -33,6 +33,11 @@ func (s *Session) Recover(ctx context.Context, id gitstate.RunID) (run *gitstate
 		err = s.recoverLanding(ctx, phase)
 	case schemas.StateBlocked:
 		err = s.unblock(ctx, phase)
+	case schemas.StateSelfReviewing:
+		err = phase.Append(ctx, gitstate.Event{
+			To: schemas.StateReviewing, Subject: "recover: go on without a self-review",
+			Apply: func(st *schemas.RunState) { st.Recoveries++ },
+		})
 	default:
 		err = s.stepBack(ctx, phase)
 	}
@@ -277,6 +282,11 @@ func (s *Session) Abort(ctx context.Context, id gitstate.RunID) (run *gitstate.R
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, phase.Close()) }()
+	if phase.State.State == schemas.StateIntegrating {
+		if err := s.takeBackLanding(ctx, phase); err != nil {
+			return nil, err
+		}
+	}
 	refs, pinned, err := s.pin(ctx, phase)
 	if err != nil {
 		return nil, err
@@ -293,6 +303,21 @@ func (s *Session) Abort(ctx context.Context, id gitstate.RunID) (run *gitstate.R
 		return nil, err
 	}
 	return &phase.Run, nil
+}
+
+// takeBackLanding undoes a landing that was killed before the branch moved. What has landed is not
+// aborted: *gitstate.WrongStateError, recover is due.
+func (s *Session) takeBackLanding(ctx context.Context, phase *gitstate.Phase) error {
+	landed, err := worktree.ResumeLanding(ctx, s.Repo, phase.State.Integration, phase.ID)
+	if err != nil {
+		return err
+	}
+	if landed {
+		return &gitstate.WrongStateError{
+			ID: phase.ID, State: phase.State.State, Interrupted: true, Command: "abort", Due: gitstate.Due(&phase.State, true),
+		}
+	}
+	return nil
 }
 
 // pin keeps what a run's worktree holds beyond its candidate. The returned ref is "" if there is

@@ -10,6 +10,7 @@ package flow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -80,6 +81,19 @@ func (s *Session) EventsPath(id gitstate.RunID) string {
 
 // attemptFile is the path of a document of attempt n, or of its failed try "n.k", in the ledger.
 func attemptFile(n, name string) string { return "attempts/" + n + "/" + name }
+
+// checkBase makes sure that the base commit can still be read. If it is gone, nothing of the run can be
+// judged any more: that is recorded, and the error has code LEDGER_CORRUPT.
+func (s *Session) checkBase(ctx context.Context, phase *gitstate.Phase) error {
+	_, err := s.Ledger.Store().Commit(ctx, gitstate.OID(phase.State.Base.Commit))
+	if err == nil || !errors.Is(err, gitstate.ErrNotFound) {
+		return err
+	}
+	gone := &gitstate.CorruptError{ID: phase.ID, What: "base " + phase.State.Base.Commit, Err: err}
+	return errors.Join(gone, phase.Append(ctx, gitstate.Event{
+		To: schemas.StateFailed, Subject: "failed: the base commit is gone", Code: gone.Code(),
+	}))
+}
 
 // surviving returns a context that outlives the cancellation of ctx, for the work that must still be
 // recorded or undone.

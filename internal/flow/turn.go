@@ -78,6 +78,9 @@ func (s *Session) turn(ctx context.Context, id gitstate.RunID, req turnRequest) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, phase.Close()) }()
+	if err := s.checkBase(ctx, phase); err != nil {
+		return nil, err
+	}
 	contract, err := s.Contract(ctx, &phase.Run)
 	if err != nil {
 		return nil, err

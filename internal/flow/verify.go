@@ -66,6 +66,9 @@ func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *Verify
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, phase.Close()) }()
+	if err := s.checkBase(ctx, phase); err != nil {
+		return nil, err
+	}
 	contract, err := s.Contract(ctx, &phase.Run)
 	if err != nil {
 		return nil, err
