@@ -67,7 +67,7 @@ func (s *scene) install(t *testing.T, script string) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "spot-test-agent"), []byte("#!/bin/sh\n"+script), 0o700); err != nil { //nolint:gosec // a program must be executable
+	if err := os.WriteFile(filepath.Join(dir, "spot-test-agent"), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -45,7 +45,7 @@ func worker(what string, args []string) int {
 	case "huge":
 		line := bytes.Repeat([]byte{'a'}, 1<<20)
 		for range 60 {
-			os.Stdout.Write(line)
+			fmt.Printf("%s", line)
 		}
 		fmt.Println()
 		fmt.Println("after")
@@ -53,7 +53,7 @@ func worker(what string, args []string) int {
 		n, _ := strconv.Atoi(args[0])
 		line := []byte(strings.Repeat("x", 999) + "\n")
 		for range n {
-			os.Stdout.Write(line)
+			fmt.Printf("%s", line)
 		}
 		fmt.Println("the very last line")
 	case "stubborn":

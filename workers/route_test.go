@@ -126,14 +126,12 @@ func TestRouteRefuses(t *testing.T) {
 	cfg := configured(t, "spot.caller.codex.profile=c")
 	for _, flag := range []string{"", "c", "nonsense"} {
 		_, err := workers.Route(cfg, &schemas.Contract{Risk: "high", Difficulty: "low"}, "codex", flag)
-		refusal(t, err, "", schemas.CodeHighRiskBlocked)
+		refusal(t, err, "", schemas.CodeHighRiskBlocked, "high risk")
 	}
 	_, err := workers.Route(cfg, &schemas.Contract{Capabilities: []string{"vision-input"}}, "cli", "c")
-	refusal(t, err, schemas.FailureCapability, schemas.CodeWorkerCapability)
+	refusal(t, err, schemas.FailureCapability, schemas.CodeWorkerCapability, "vision-input")
 	_, err = workers.Route(cfg, &schemas.Contract{}, "cli", "deepsek")
-	if e := refusal(t, err, "", schemas.CodeConfigInvalid); !strings.Contains(e.Error(), "deepseek") {
-		t.Errorf("%q does not name the nearest profile", e)
-	}
+	refusal(t, err, "", schemas.CodeConfigInvalid, "deepseek")
 }
 
 func TestFallbackChain(t *testing.T) {

@@ -5,12 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -64,10 +65,10 @@ func itself(t *testing.T, what string, args ...string) []string {
 
 func (s *scene) run(t *testing.T) *scene {
 	t.Helper()
-	return s.runIn(t, t.Context())
+	return s.runIn(t.Context(), t)
 }
 
-func (s *scene) runIn(t *testing.T, ctx context.Context) *scene {
+func (s *scene) runIn(ctx context.Context, t *testing.T) *scene {
 	t.Helper()
 	var err error
 	if s.try, s.final, err = workers.Run(ctx, s.turn); err != nil {
@@ -271,17 +272,15 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		s := newScene(t, itself(t, "hang")...)
-		s.turn.Log = writerFunc(func([]byte) (int, error) { return 0, nil })
-		s.turn.Now = func() time.Time { return time.Time{} }
 		time.AfterFunc(200*time.Millisecond, cancel)
-		s.runIn(t, ctx).want(t, schemas.OutcomeInterrupted, "")
+		s.runIn(ctx, t).want(t, schemas.OutcomeInterrupted, "")
 	})
 	t.Run("cancelled before", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		s := newScene(t, sh("touch started")...)
-		s.runIn(t, ctx).want(t, schemas.OutcomeInterrupted, "")
+		s.runIn(ctx, t).want(t, schemas.OutcomeInterrupted, "")
 		if _, err := os.Stat(filepath.Join(s.turn.Dir, "started")); err == nil {
 			t.Error("the worker was started")
 		}
@@ -365,6 +364,17 @@ func TestHostileOutput(t *testing.T) {
 		s.run(t).want(t, schemas.OutcomeCompleted, "")
 		if time.Since(start) > 25*time.Second {
 			t.Error("the worker's daemon was waited for")
+		}
+		text, err := os.ReadFile(filepath.Join(s.turn.Dir, "pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("the worker's daemon is still there: %v", err)
 		}
 	})
 }
@@ -474,11 +484,11 @@ func TestPromptReachesTheProgram(t *testing.T) {
 	})
 	t.Run("file", func(t *testing.T) {
 		t.Parallel()
-		s := newScene(t, "sh", "-c", `wc -c < "$1"; stat -c %a "$1"; echo "$1"`, "sh")
+		s := newScene(t, "sh", "-c", `wc -c < "$1"; ls -l "$1" | cut -c1-10; echo "$1"`, "sh")
 		s.turn.Prompt, s.turn.Profile.Prompt = big, "file"
 		s.run(t)
 		lines := strings.Split(s.final.Text, "\n")
-		if strings.TrimSpace(lines[0]) != "204807" || lines[1] != "600" || filepath.Dir(lines[2]) != s.turn.Tmp {
+		if strings.TrimSpace(lines[0]) != "204807" || lines[1] != "-rw-------" || filepath.Dir(lines[2]) != s.turn.Tmp {
 			t.Errorf("got %q", lines)
 		}
 		if _, err := os.Lstat(lines[2]); !errors.Is(err, os.ErrNotExist) {
@@ -524,18 +534,21 @@ func TestPromptReachesTheProgram(t *testing.T) {
 		t.Parallel()
 		s := newScene(t, itself(t, "args")...)
 		s.turn.Prompt, s.turn.Profile.Prompt = big, "argument"
-		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup)
+		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup, "profile w")
 		s.run(t).want(t, schemas.OutcomeError, schemas.FailureSetup)
 	})
 }
 
-func refusal(t *testing.T, err error, class schemas.FailureClass, code schemas.Code) *workers.Error {
+// refusal wants err to be a refusal whose message has says in it.
+func refusal(t *testing.T, err error, class schemas.FailureClass, code schemas.Code, says string) {
 	t.Helper()
 	e, ok := errors.AsType[*workers.Error](err)
 	if !ok || e.Class != class || e.Code() != code {
 		t.Fatalf("got %v, want class %q and code %s", err, class, code)
 	}
-	return e
+	if !strings.Contains(e.Error(), says) {
+		t.Errorf("%q does not say %q", e, says)
+	}
 }
 
 func TestCheck(t *testing.T) {
@@ -557,17 +570,14 @@ func TestCheck(t *testing.T) {
 	t.Run("program", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t, "git-spot-no-such-program")
-		e := refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup)
-		if !strings.Contains(e.Error(), "git-spot-no-such-program") {
-			t.Errorf("%q does not name the program", e)
-		}
+		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup, "git-spot-no-such-program")
 		s.run(t).want(t, schemas.OutcomeError, schemas.FailureSetup)
 	})
 	t.Run("program in the home", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t, "~/bin/tool")
 		s.env["HOME"] = t.TempDir()
-		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup)
+		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup, "profile w")
 		tool := filepath.Join(s.env["HOME"], "bin", "tool")
 		if err := os.Mkdir(filepath.Dir(tool), 0o700); err != nil {
 			t.Fatal(err)
@@ -575,7 +585,7 @@ func TestCheck(t *testing.T) {
 		if err := os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup)
+		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup, "profile w")
 		if err := os.Chmod(tool, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -586,26 +596,20 @@ func TestCheck(t *testing.T) {
 	t.Run("program in the worktree", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t, "./worker.sh")
-		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup)
+		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup, "profile w")
 	})
 	t.Run("credential", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t, "sh")
 		s.turn.Profile.APIKeyEnv = "KEY"
-		e := refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureAuth, schemas.CodeWorkerAuth)
-		if !strings.Contains(e.Error(), "KEY") {
-			t.Errorf("%q does not name the variable", e)
-		}
+		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureAuth, schemas.CodeWorkerAuth, "KEY")
 		s.run(t).want(t, schemas.OutcomeError, schemas.FailureAuth)
 	})
 	t.Run("adapter", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
 		s.turn.Profile.Adapter = "builtin"
-		e := refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup)
-		if !strings.Contains(e.Error(), "command") {
-			t.Errorf("%q does not say which adapters there are", e)
-		}
+		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup, "command")
 	})
 }
 
@@ -656,5 +660,3 @@ func TestCode(t *testing.T) {
 		}
 	}
 }
-
-var _ io.Writer = writerFunc(nil)
