@@ -3,6 +3,7 @@ package workers
 import (
 	"embed"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
@@ -14,7 +15,7 @@ import (
 type PromptInput struct {
 	Contract *schemas.Contract
 	Kind     schemas.Kind
-	Locked   []string  // paths that must not change, as patterns
+	Locked   []string  // patterns of all paths that must not change, those of the contract among them
 	Feedback *Feedback // nil in a first attempt
 }
 
@@ -39,7 +40,7 @@ var promptFiles embed.FS
 
 var prompts = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"line": oneLine, "list": bullets, "fence": fence, "argv": jsonArgv, "tail": tailOf,
+		"line": oneLine, "list": bullets, "fence": fence, "argv": jsonArgv, "tail": tailOf, "words": wrapped,
 	}).ParseFS(promptFiles, "prompts/*.md"))
 })
 
@@ -49,6 +50,33 @@ func Prompt(in PromptInput) string {
 	var b strings.Builder
 	if err := prompts().ExecuteTemplate(&b, string(in.Kind)+".md", in); err != nil {
 		panic("workers: prompt: " + err.Error()) // a kind without a file, or a file that does not fit PromptInput
+	}
+	return b.String()
+}
+
+// BuiltIn lists what is locked and not by the contract's own word.
+func (in PromptInput) BuiltIn() []string {
+	return slices.DeleteFunc(slices.Clone(in.Locked), func(p string) bool { return slices.Contains(in.Contract.LockedPaths, p) })
+}
+
+// wrapped sets many short words, which need not be read one by one, in few lines.
+func wrapped(words []string) string {
+	const width = 100
+	var b strings.Builder
+	column := 0
+	for _, word := range words {
+		word = "`" + oneLine(word) + "`"
+		switch {
+		case column == 0:
+		case column+len(word) >= width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
 	}
 	return b.String()
 }

@@ -14,11 +14,12 @@ func TestPromptSaysEverything(t *testing.T) {
 		Contract: &schemas.Contract{
 			Title: "Cap the cache", Objective: "The cache must not grow.", Context: []string{"docs/cache.md"},
 			AllowedPaths: []string{"src/**"}, ForbiddenPaths: []string{"src/gen/**"},
+			LockedPaths:  []string{"src/c_test.go"},
 			Acceptance:   []schemas.Criterion{{ID: "A1", Text: "at most 100 entries"}},
 			Constraints:  []string{"no new dependency"},
 			Verification: []schemas.Check{{ID: "unit", Argv: []string{"go", "test", "-run", "a < b"}, Cwd: "src"}},
 		},
-		Kind: schemas.KindCode, Locked: []string{".github/**"},
+		Kind: schemas.KindCode, Locked: []string{"src/c_test.go", ".github/**", "Makefile"},
 		Feedback: &workers.Feedback{
 			Findings: []schemas.Finding{{Severity: schemas.P1, Path: "src/c.go", Line: 7, Summary: "off by one"}},
 			Gates:    []schemas.GateResult{{Code: schemas.CodePathNotAllowed, Message: "outside", Paths: []string{"x.go"}}},
@@ -27,7 +28,7 @@ func TestPromptSaysEverything(t *testing.T) {
 	})
 	for _, want := range []string{
 		"# Task: Cap the cache\n", "The cache must not grow.", "- docs/cache.md", "- src/**", "- src/gen/**",
-		"- A1: at most 100 entries", "- no new dependency", `- ["go","test","-run","a < b"] in the folder src`, "- .github/**",
+		"- A1: at most 100 entries", "- no new dependency", `- ["go","test","-run","a < b"] in the folder src`, "- src/c_test.go\n", "\n`.github/**` `Makefile`\n",
 		"- P1 src/c.go:7: off by one", "- PATH_NOT_ALLOWED: outside\n  - x.go", `The command ["go","test"] failed (exit status 1)`,
 		"FAIL\n```", "need not commit", "No network", "## Report",
 	} {
