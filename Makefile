@@ -91,7 +91,6 @@ docs: ## write the generated documents anew
 .PHONY: mod-check
 mod-check: ## fail if go.mod is not tidy
 	$(GO) mod tidy -diff
-	$(GO) -C tools mod tidy -diff
 
 .PHONY: script
 script: ## only the script tests of the command line
