@@ -14,12 +14,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/config"
 	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/verify"
 	"github.com/git-spot/git-spot/worktree"
 )
 
@@ -94,6 +96,25 @@ func (s *Session) checkBase(ctx context.Context, phase *gitstate.Phase) error {
 		To: schemas.StateFailed, Subject: "failed: the base commit is gone", Code: gone.Code(),
 	}))
 }
+
+// checkSandbox refuses to run anything untrusted if the user insists on a sandbox: this version has
+// none, and says so in every receipt.
+func (s *Session) checkSandbox() error {
+	if s.Config.Sandbox != "require" {
+		return nil
+	}
+	return &SandboxError{Missing: verify.Isolation().Missing}
+}
+
+// SandboxError is spot.sandbox=require where the sandbox cannot be had. Nothing was started.
+type SandboxError struct{ Missing []string }
+
+func (e *SandboxError) Error() string {
+	return "spot.sandbox is require, and missing here: " + strings.Join(e.Missing, ", ")
+}
+
+// Code is SANDBOX_UNAVAILABLE.
+func (e *SandboxError) Code() schemas.Code { return schemas.CodeSandboxUnavailable }
 
 // surviving returns a context that outlives the cancellation of ctx, for the work that must still be
 // recorded or undone.

@@ -27,9 +27,12 @@ type PrepareOptions struct {
 // Prepare records a new run and makes its worktree. It refuses in the order policy, worker, slot, and
 // a refusal leaves nothing behind: no ref, no folder, no slot.
 //
-// Errors: *UnbornError (HEAD_UNBORN), *RevisionError, those of workers.Route and workers.Check,
-// RUN_EXISTS, CONCURRENCY_LIMIT, and what git says of a full disk.
+// Errors: *KindError, *UnbornError (HEAD_UNBORN), *RevisionError, those of workers.Route and
+// workers.Check, *SandboxError, RUN_EXISTS, CONCURRENCY_LIMIT, and what git says of a full disk.
 func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.Run, err error) {
+	if o.Contract.Kind != schemas.KindCode {
+		return nil, &KindError{Kind: o.Contract.Kind}
+	}
 	base, err := s.resolveBase(ctx, o.Base)
 	if err != nil {
 		return nil, err
@@ -45,6 +48,9 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 		choice.Profile = &chosen
 	}
 	if err := workers.Check(ctx, workers.Turn{Profile: choice.Profile, Kind: o.Contract.Kind, Getenv: s.Getenv, Now: s.Now}); err != nil {
+		return nil, err
+	}
+	if err := s.checkSandbox(); err != nil {
 		return nil, err
 	}
 	root, err := worktree.Root(s.Repo, s.Config.WorktreeRoot, s.Getenv)
@@ -130,6 +136,16 @@ func prepareWarnings(w *worktree.Worktree) []string {
 	}
 	return warnings
 }
+
+// KindError is a contract of a kind that this version does not run.
+type KindError struct{ Kind schemas.Kind }
+
+func (e *KindError) Error() string {
+	return fmt.Sprintf("/kind: this version runs tasks of kind code, not %s", e.Kind)
+}
+
+// Code is CONTRACT_INVALID.
+func (e *KindError) Code() schemas.Code { return schemas.CodeContractInvalid }
 
 // UnbornError is a repository without a commit.
 type UnbornError struct{ Head string }

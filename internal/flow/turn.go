@@ -154,6 +154,9 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 	if t.worktree.Lost() {
 		return nil, &LostWorktreeError{ID: phase.ID, Path: phase.State.Worktree}
 	}
+	if err := s.checkSandbox(); err != nil {
+		return nil, err
+	}
 	var feedback *workers.Feedback
 	if req.verdict != nil {
 		verification, err := s.Verification(ctx, &phase.Run)

@@ -69,6 +69,9 @@ func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *Verify
 	if err := s.checkBase(ctx, phase); err != nil {
 		return nil, err
 	}
+	if err := s.checkSandbox(); err != nil {
+		return nil, err
+	}
 	contract, err := s.Contract(ctx, &phase.Run)
 	if err != nil {
 		return nil, err
