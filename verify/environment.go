@@ -175,7 +175,9 @@ func goEnv(getenv func(string) string, name string) string {
 func searchPath(room Room) string {
 	var dirs []string
 	for _, dir := range filepath.SplitList(room.Getenv("PATH")) {
-		if filepath.IsAbs(dir) && contained(room.Dir, dir) != nil {
+		// By its name too: set-up may make a folder that is not there yet.
+		rel, err := filepath.Rel(room.Dir, dir)
+		if filepath.IsAbs(dir) && (err != nil || !filepath.IsLocal(rel)) && contained(room.Dir, dir) != nil {
 			dirs = append(dirs, dir)
 		}
 	}
