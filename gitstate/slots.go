@@ -180,9 +180,11 @@ func (l *Ledger) readSlot(ctx context.Context, n int, ref RefValue) slot {
 	s.head = c.Head
 	s.holder.Run, s.holder.Since, s.holder.Claimant = c.Run, c.Claimant.Since, identity(&c.Claimant)
 
+	// Asked first: a claimant that is gone by now cannot move the run any more while it is read.
+	alive := s.holder.Claimant.Alive()
 	head, err := l.store.Ref(ctx, RunRef(c.Run))
 	if errors.Is(err, ErrNotFound) {
-		s.held = s.holder.Claimant.Alive()
+		s.held = alive
 		return s
 	}
 	if err != nil {
@@ -196,7 +198,7 @@ func (l *Ledger) readSlot(ctx context.Context, n int, ref RefValue) slot {
 	switch {
 	case StandingOf(row.State).Slot:
 	case head == c.Head:
-		s.held = s.holder.Claimant.Alive()
+		s.held = alive
 	default:
 		s.held = false
 	}
