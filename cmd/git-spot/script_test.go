@@ -86,7 +86,7 @@ func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
 
 // cmdJSON is "json FILE PATH [VALUE]": FILE (stdout and stderr are the last command's; of stderr its
 // last line) is JSON and has VALUE at PATH, as in .findings.0.code; without VALUE it is there and not
-// null. A path may end in # for the number of elements.
+// null. A path may end in length, the number of elements.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: json FILE PATH [VALUE]")
@@ -123,7 +123,7 @@ func walkJSON(value any, path string) (string, error) {
 			}
 			value = next
 		case []any:
-			if step == "#" {
+			if step == "length" {
 				value = float64(len(v))
 				continue
 			}
