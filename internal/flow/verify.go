@@ -115,7 +115,7 @@ func (s *Session) prove(ctx context.Context, phase *gitstate.Phase, contract *sc
 	v := &schemas.Verification{
 		SchemaVersion: schemas.Version, Attempt: st.Attempt,
 		Base: string(base), Candidate: string(candidate), Tree: string(diff.Tree), DiffSHA256: diff.SHA256, Diff: diff.Stat,
-		Isolation: verify.Isolation(), StartedAt: started,
+		Isolation: verify.Isolation(), StartedAt: started, Warnings: notEnforced(contract),
 	}
 	if v.Gates, err = verify.Gates(ctx, subject); err != nil {
 		return nil, nil, err
@@ -128,6 +128,24 @@ func (s *Session) prove(ctx context.Context, phase *gitstate.Phase, contract *sc
 	v.Verdict, v.Code = verify.Judge(v.Gates, v.Setup, v.Commands)
 	v.DurationMS = s.Now().Sub(started).Milliseconds()
 	return v, diff, nil
+}
+
+// notEnforced names what a contract asks for and this version does not check, so that nobody takes a
+// pass for more than it is.
+func notEnforced(contract *schemas.Contract) []string {
+	var warnings []string
+	for _, c := range contract.Verification {
+		if c.MinTests > 0 {
+			warnings = append(warnings, fmt.Sprintf("check %s: minTests is not enforced yet", c.ID))
+		}
+		if c.Baseline == schemas.BaselineFail || c.Baseline == schemas.BaselinePass {
+			warnings = append(warnings, fmt.Sprintf("check %s: baseline %s is not enforced yet", c.ID, c.Baseline))
+		}
+		if c.Network == schemas.NetworkNone {
+			warnings = append(warnings, fmt.Sprintf("check %s: network none is not enforced yet", c.ID))
+		}
+	}
+	return warnings
 }
 
 // runInRoom makes the clean room, runs set-up and checks in it, and compares the repository before
