@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -65,6 +64,12 @@ var helpers = map[string]func(args []string) int{
 		fmt.Printf("bytes %d\nexit %d\nrss %d %d\n", capture.Bytes(), r.Exit, own.Maxrss, below.Maxrss)
 		return 0
 	},
+	// shim prints what Shim says.
+	"shim": func([]string) int {
+		path, builtin := proc.Shim()
+		fmt.Print(path, " ", builtin)
+		return 0
+	},
 }
 
 func fail(err error) int {
@@ -75,7 +80,7 @@ func fail(err error) int {
 // marked is an environment by which survivors finds what a test has started.
 func marked(t *testing.T) (env []string, marker string) {
 	t.Helper()
-	marker = fmt.Sprintf("marker-%d-%s", os.Getpid(), filepath.Base(t.TempDir())+strings.ReplaceAll(t.Name(), "/", "-"))
+	marker = fmt.Sprintf("marker-%d-%s", os.Getpid(), filepath.Base(t.TempDir())+strings.ReplaceAll(t.Name(), "/", "-")+".")
 	return []string{"PATH=" + os.Getenv("PATH"), "GIT_SPOT_TEST=" + marker}, marker
 }
 
@@ -543,16 +548,4 @@ func TestTrace(t *testing.T) {
 			t.Errorf("got %q and %q, want %q", lines[i], lines[i+2], want)
 		}
 	}
-}
-
-// helper is a command that runs one of helpers. It stays in our session and dies with the test.
-func helper(t *testing.T, env []string, args ...string) *exec.Cmd {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, append([]string{helperArg}, args...)...)
-	cmd.Env = env
-	return cmd
 }

@@ -94,6 +94,8 @@ func ParseStat(data []byte) (Stat, bool) {
 			return Stat{}, false
 		}
 	}
-	stat.Start, err = strconv.ParseInt(string(fields[22-3]), 10, 64)
-	return stat, err == nil
+	if stat.Start, err = strconv.ParseInt(string(fields[22-3]), 10, 64); err != nil {
+		return Stat{}, false
+	}
+	return stat, true
 }
