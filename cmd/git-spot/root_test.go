@@ -70,8 +70,17 @@ func TestStrict(t *testing.T) {
 	t.Parallel()
 	e, _, _ := testEnv(t)
 	lines := [][]string{
-		{}, {"--bogus"}, {"bogus"}, {"-C"}, {"--format"}, {"help", "bogus"}, {"--format", "xml", "list"}, {"--json", "--format", "text", "list"},
-		{""}, {"--", "bogus"}, {"-9"},
+		{},
+		{"--bogus"},
+		{"bogus"},
+		{"-C"},
+		{"--format"},
+		{"help", "bogus"},
+		{"--format", "xml", "list"},
+		{"--json", "--format", "text", "list"},
+		{""},
+		{"--", "bogus"},
+		{"-9"},
 	}
 	for _, c := range newRoot(e).Commands {
 		lines = append(lines,
