@@ -305,8 +305,12 @@ func containsAll(list, items []string) bool {
 func (f *Fingerprint) Undo(ctx context.Context, repo *gitexec.Repo, now *Fingerprint) (map[string][]byte, error) {
 	replaced := map[string][]byte{}
 	if now.broken != "" && f.broken == "" {
+		sources := map[string]file{}
 		for _, name := range keys(f.sources, now.sources) {
-			if err := f.restore(name, f.sources[name], now.sources[name], replaced); err != nil {
+			if err := addFile(sources, name, f.path(name)); err != nil {
+				return replaced, err
+			}
+			if err := f.restore(name, f.sources[name], sources[name], replaced); err != nil {
 				return replaced, err
 			}
 		}

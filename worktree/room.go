@@ -38,9 +38,9 @@ type Room struct {
 // NewRoom checks commit out into <root>/.rooms/<name>; name is one path component. A room of that name
 // that an earlier process left behind is replaced. It is a *RoomError if the room cannot be made, or the
 // cause of ctx's end; then nothing of it is left.
-func NewRoom(ctx context.Context, repo *gitexec.Repo, root, name string, commit gitstate.OID) (r *Room, err error) {
+func NewRoom(ctx context.Context, repo *gitexec.Repo, root, name string, commit gitstate.OID) (_ *Room, err error) {
 	path := filepath.Join(root, ".rooms", name)
-	r = &Room{Dir: filepath.Join(path, "tree"), Home: filepath.Join(path, "home"), Tmp: filepath.Join(path, "tmp"), repo: repo, path: path}
+	r := &Room{Dir: filepath.Join(path, "tree"), Home: filepath.Join(path, "home"), Tmp: filepath.Join(path, "tmp"), repo: repo, path: path}
 	defer func() {
 		if err == nil {
 			return
@@ -50,7 +50,7 @@ func NewRoom(ctx context.Context, repo *gitexec.Repo, root, name string, commit 
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		r, err = nil, errors.Join(err, r.Close(ctx))
+		err = errors.Join(err, r.Close(ctx))
 	}()
 	if !filepath.IsLocal(name) || name != filepath.Base(name) {
 		return nil, fmt.Errorf("%q is not the name of a folder", name)
@@ -69,7 +69,10 @@ func NewRoom(ctx context.Context, repo *gitexec.Repo, root, name string, commit 
 	if err := durable.Mkdir(r.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	return r, r.fill(ctx, commit)
+	if err := r.fill(ctx, commit); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func repositoryGone(repo *gitexec.Repo) bool {

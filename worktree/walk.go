@@ -151,7 +151,7 @@ func (w *walker) known(path string, e os.DirEntry) (bool, error) {
 		return true, nil
 	}
 	isAttributes := strings.EqualFold(name, ".gitattributes")
-	if isAttributes {
+	if isAttributes && !special {
 		w.attributes = append(w.attributes, path)
 	}
 	if special {

@@ -93,8 +93,8 @@ func (w *Worktree) pointer() string { return "gitdir: " + w.gitDir() + "\n" }
 
 // Create makes the worker's folder. Any number of Creates may run at once in one repository. It fails
 // with fs.ErrExist if the folder is there already. If it fails, nothing of it is left.
-func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (w *Worktree, err error) {
-	w = Open(repo, spec)
+func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (_ *Worktree, err error) {
+	w := Open(repo, spec)
 	for _, dir := range []string{spec.Root, filepath.Dir(w.gitDir()), w.stateDir()} {
 		if err := durable.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
@@ -110,7 +110,7 @@ func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (w *Worktree, er
 		err = diskFull(spec.Root, err)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		w, err = nil, errors.Join(err, w.Remove(ctx))
+		err = errors.Join(err, w.Remove(ctx))
 	}()
 	f, err := contentFilters(ctx, repo, spec.Base)
 	if err != nil {

@@ -1,0 +1,3 @@
+package worktree_test
+
+func landAndDie(string) {}
