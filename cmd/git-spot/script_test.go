@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// scriptCmds are the commands that scripts have beside those of testscript.
+var scriptCmds = map[string]func(*testscript.TestScript, bool, []string){
+	"status": cmdStatus,
+	"json":   cmdJSON,
+}
+
 func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -38,10 +44,7 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
 		Setup:               setupScript,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": cmdStatus,
-			"json":   cmdJSON,
-		},
+		Cmds:                scriptCmds,
 	})
 }
 
