@@ -383,22 +383,25 @@ func cut(name string, data []byte, limit int, now time.Time) ([]byte, error) {
 	}
 	const room = 200 // for the marker
 	half := max(limit-room, 0) / 2
-	head := data[:half]
-	head = head[:bytes.LastIndexByte(head, '\n')+1]
-	tail := data[len(data)-half:]
-	tail = tail[bytes.IndexByte(tail, '\n')+1:]
-	if !strings.HasSuffix(name, ".jsonl") {
-		// A text without lines is worth more torn than missing.
-		if len(head) == 0 {
-			head = append(append([]byte(nil), data[:half]...), '\n')
-		}
-		if len(tail) == 0 {
-			tail = data[len(data)-half:]
-		}
+	head, tail := data[:half], data[len(data)-half:]
+	lines, begin := head[:bytes.LastIndexByte(head, '\n')+1], bytes.IndexByte(tail, '\n')+1
+	events := strings.HasSuffix(name, ".jsonl")
+	// A text without lines is worth more torn than missing; half an event is worth nothing.
+	switch {
+	case len(lines) > 0 || events:
+		head = lines
+	default:
+		head = append(bytes.Clone(head), '\n')
+	}
+	switch {
+	case begin > 0:
+		tail = tail[begin:]
+	case events:
+		tail = nil
 	}
 	dropped := int64(len(data) - len(head) - len(tail))
 	marker := []byte("[git spot: " + strconv.FormatInt(dropped, 10) + " bytes dropped here]\n")
-	if strings.HasSuffix(name, ".jsonl") {
+	if events {
 		line, err := json.Marshal(schemas.Event{Time: now, Type: schemas.EventDropped, Bytes: dropped})
 		if err != nil {
 			return nil, err
