@@ -15,7 +15,7 @@ import (
 type PromptInput struct {
 	Contract *schemas.Contract
 	Kind     schemas.Kind
-	Locked   []string  // patterns of all paths that must not change, those of the contract among them
+	Locked   []string  // files of the repository that must not change, and maybe patterns
 	Feedback *Feedback // nil in a first attempt
 }
 
@@ -54,9 +54,14 @@ func Prompt(in PromptInput) string {
 	return b.String()
 }
 
-// BuiltIn lists what is locked and not by the contract's own word.
-func (in PromptInput) BuiltIn() []string {
-	return slices.DeleteFunc(slices.Clone(in.Locked), func(p string) bool { return slices.Contains(in.Contract.LockedPaths, p) })
+// maxLockedHere is how many locked files a prompt names. They are examples of a rule that the prompt
+// states; a repository may have thousands.
+const maxLockedHere = 60
+
+// Here lists files that are locked and not by the contract's own word.
+func (in PromptInput) Here() []string {
+	here := slices.DeleteFunc(slices.Clone(in.Locked), func(p string) bool { return slices.Contains(in.Contract.LockedPaths, p) })
+	return here[:min(len(here), maxLockedHere)]
 }
 
 // wrapped sets many short words, which need not be read one by one, in few lines.

@@ -173,17 +173,20 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 			return nil, err
 		}
 	}
-	t.prompt = workers.Prompt(workers.PromptInput{
-		Contract: contract, Kind: contract.Kind,
-		Locked:   verify.LockedPatterns(contract, s.Config.AlwaysLockedPath),
-		Feedback: feedback,
+	base := gitstate.OID(phase.State.Base.Commit)
+	locked, err := verify.Overlays(ctx, verify.Subject{
+		Contract: contract, Objects: s.Ledger.Store(), AlwaysLocked: s.Config.AlwaysLockedPath,
+		Diff: &gitstate.Diff{Base: base, Candidate: base},
 	})
+	if err != nil {
+		return nil, err
+	}
+	t.prompt = workers.Prompt(workers.PromptInput{Contract: contract, Kind: contract.Kind, Locked: locked, Feedback: feedback})
 	if req.to == schemas.StateRevising {
 		if err := s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns); err != nil {
 			return nil, err
 		}
 	}
-	var err error
 	if t.base, err = s.snapshot(ctx, &phase.Run, "start of an attempt"); err != nil {
 		return nil, err
 	}
