@@ -75,13 +75,16 @@ func (e *env) document(v any) error {
 
 // jsonLine prints v as one line, for the commands that print a stream of objects.
 func (e *env) jsonLine(v any) error {
-	var line bytes.Buffer
-	encoder := json.NewEncoder(&line)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
+	document, err := schemas.MarshalIndent(v)
+	if err != nil {
 		return err
 	}
-	_, err := e.out.Write(line.Bytes())
+	var line bytes.Buffer
+	if err := json.Compact(&line, document); err != nil {
+		return err
+	}
+	line.WriteByte('\n')
+	_, err = e.out.Write(line.Bytes())
 	return err
 }
 

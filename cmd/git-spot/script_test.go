@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	cli.HelpFlag = nil // as in Main
 	testscript.Main(m, map[string]func(){
 		"git-spot":      func() { os.Exit(Main()) },
-		"git-spot-shim": func() { os.Exit(proc.ShimMain(os.Args[1:])) },
+		"git-spot-shim": func() { endSupervisor(proc.ShimMain(os.Args[1:])) },
 	})
 }
 
@@ -64,6 +64,7 @@ func setupScript(e *testscript.Env) error {
 	e.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	e.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
 	e.Setenv("TZ", "UTC")
+	e.Setenv("GORACE", "atexit_sleep_ms=0") // else every process of a race build ends a second late
 	return nil
 }
 
