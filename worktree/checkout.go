@@ -26,7 +26,7 @@ const (
 )
 
 // plainIndex keeps an index of ours one file that any git reads, whatever the user prefers for the own.
-var plainIndex = []string{"core.splitIndex=false", "core.untrackedCache=false", "index.sparse=false", "core.sharedIndexExpire=never"}
+var plainIndex = []string{"core.splitIndex=false", "core.untrackedCache=false", "index.sparse=false"}
 
 // checkout is what placing a tree in an empty folder found out.
 type checkout struct {

@@ -257,7 +257,8 @@ func (l *landing) index() string { return filepath.Join(l.dir, "index") }
 func (l *landing) git(ctx context.Context, stdin string, args ...string) error {
 	_, err := l.source.repo.Run(ctx, gitexec.Call{
 		Args: args, Stdin: strings.NewReader(stdin), Index: l.index(), WorkTree: l.plan.Checkout,
-		Config: []string{"core.fsync=added", "core.fsyncMethod=fsync"},
+		// Not split: a new shared part would be left in the user's git directory if we are stopped.
+		Config: []string{"core.fsync=added", "core.fsyncMethod=fsync", "core.splitIndex=false"},
 	})
 	return err
 }
