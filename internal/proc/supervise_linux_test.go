@@ -220,6 +220,25 @@ func TestSupervisorIsKilled(t *testing.T) {
 	}
 }
 
+// A supervisor that does not do what it is told is not waited for.
+func TestSupervisorHangs(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes 15 s")
+	}
+	env, marker := marked(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := sh(env, "sleep 600 & kill -STOP $PPID; echo ready; sleep 600")
+	c.Stdout = onReady(cancel)
+	c.Grace, c.Drain = time.Millisecond, time.Millisecond
+	r, err := proc.Supervise(ctx, c)
+	noSurvivors(t, marker)
+	if _, ok := errors.AsType[*proc.SupervisorError](err); !ok || r.End != proc.EndInterrupted {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
 // Two supervisors at once: that of one is killed, the other's tree must not notice.
 func TestSweepSparesOthers(t *testing.T) {
 	t.Parallel()

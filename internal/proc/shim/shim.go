@@ -72,8 +72,9 @@ const (
 	// patience is how long what has been killed may take to be gone: a process in an
 	// uninterruptible system call, or one that changed its user, may never be.
 	patience = 10 * time.Second
-	// killPause is between two rounds of killing.
-	killPause = 5 * time.Millisecond
+	// killPause is between the first two rounds of killing; it doubles up to maxKillPause.
+	killPause    = 5 * time.Millisecond
+	maxKillPause = 100 * time.Millisecond
 )
 
 // Main is the supervisor's whole life. It returns the exit status of its process: 0, or 70 if it was
@@ -106,7 +107,6 @@ func Main(args []string) int {
 		return 0
 	}
 	_ = report.Encode(Report{PID: worker})
-	releaseStreams()
 
 	stops := make(chan Stop)
 	go func() {
@@ -148,19 +148,6 @@ func texts(list [][]byte) []string {
 	return out
 }
 
-// releaseStreams gives up the worker's streams: a reader must see their end when the worker's tree
-// has closed them, a writer when nobody reads.
-func releaseStreams() {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return
-	}
-	for fd := range 3 {
-		_ = dup2(int(null.Fd()), fd)
-	}
-	_ = null.Close()
-}
-
 type death struct {
 	pid    int
 	status syscall.WaitStatus
@@ -199,9 +186,11 @@ func supervise(worker int, o *Order, stops <-chan Stop, deaths <-chan death) Rep
 		again   <-chan time.Time // the next round of killing
 		giveUp  <-chan time.Time
 	)
+	pause := killPause
 	round := func() {
 		killAll(worker)
-		again = time.After(killPause)
+		again = time.After(pause)
+		pause = min(2*pause, maxKillPause)
 	}
 	kill := func() {
 		if !killing {

@@ -18,8 +18,6 @@ func workerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: tru
 
 func sealDescriptors() error { return sealListed("/dev/fd") }
 
-func dup2(from, to int) error { return unix.Dup2(from, to) }
-
 // Survivors are the processes in the worker's session and the descendants of this process whose line
 // of parents is unbroken, zombies excepted.
 func Survivors(worker int) []Stat {

@@ -35,8 +35,6 @@ func sealDescriptors() error {
 	return sealListed("/proc/self/fd") // before Linux 5.11
 }
 
-func dup2(from, to int) error { return unix.Dup3(from, to, 0) }
-
 // Survivors are the descendants of this process, zombies excepted.
 func Survivors(int) []Stat {
 	self := os.Getpid()
