@@ -34,8 +34,8 @@ deps: ## install what the build needs and say so (Debian; elsewhere say what to 
 .PHONY: build
 build: ## build bin/git-spot and its supervisor bin/git-spot-shim
 	@mkdir -p bin
-	CGO_ENABLED=$(CGO) $(GO) build -trimpath -ldflags '$(STAMP)' -o bin/git-spot ./cmd/git-spot
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/git-spot-shim ./cmd/git-spot-shim
+	CGO_ENABLED=$(CGO) $(GO) build -buildvcs=false -trimpath -ldflags '$(STAMP)' -o bin/git-spot ./cmd/git-spot
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o bin/git-spot-shim ./cmd/git-spot-shim
 
 .PHONY: demo
 demo: deps build ## build and show the whole loop in a throw-away repository
@@ -58,11 +58,11 @@ check: fmt-check vet lint lint-proof docs-check mod-check ## everything that rea
 
 .PHONY: fmt-check
 fmt-check: ## fail if a file is not formatted
-	@files=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not formatted, run make fmt:"; echo "$$files"; exit 1; }
+	@files=$$($(TOOL) gofumpt -l $$(ls -d */)); [ -z "$$files" ] || { echo "not formatted, run make fmt:"; echo "$$files"; exit 1; }
 
 .PHONY: fmt
 fmt: ## format every file
-	$(TOOL) gofumpt -w $$(git ls-files '*.go')
+	$(TOOL) gofumpt -w $$(ls -d */)
 
 .PHONY: vet
 vet: ## vet every build: with and without cgo, with fault points, for macOS
@@ -139,4 +139,4 @@ clean: ## remove what was built
 
 $(TESTCOUNT): $(wildcard tools/testcount/*.go)
 	@mkdir -p $(@D)
-	$(GO) -C tools build -o $(CURDIR)/$@ ./testcount
+	$(GO) -C tools build -buildvcs=false -o $(CURDIR)/$@ ./testcount

@@ -62,7 +62,7 @@ func newApproveCmd(e *env) *cli.Command {
 every acceptance criterion and no open finding of P0-P2. The commit has the verified tree, your
 identity and signature, your message as it is, and trailers that lead back to the run.`,
 		Flags:    opts.flags(),
-		Metadata: help(`git spot approve --id fix-login --review review.json --message "Fix the login redirect"`, approveCodes()...),
+		Metadata: help(`git spot approve --id fix-login --review review.json --message 'Fix the login redirect'`, approveCodes()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := opts.check(c); err != nil {
 				return err

@@ -25,7 +25,7 @@ func newLandCmd(e *env) *cli.Command {
 		Description: `Stops at the first step that refuses. Run again, it goes on from there: a run that is approved
 already is not judged again.`,
 		Flags:    append(opts.flags(), ontoFlag(&opts.onto)),
-		Metadata: help(`git spot land --id fix-login --review review.json --message "Fix the login redirect"`, append(approveCodes(), schemas.CodeSourceDirty, schemas.CodeSourceMoved, schemas.CodeBranchProtected)...),
+		Metadata: help(`git spot land --id fix-login --review review.json --message 'Fix the login redirect'`, append(approveCodes(), schemas.CodeSourceDirty, schemas.CodeSourceMoved, schemas.CodeBranchProtected)...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := opts.check(c); err != nil {
 				return err

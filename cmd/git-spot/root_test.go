@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +63,31 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 	} {
 		if !seen[name] {
 			t.Errorf("there is no command %s", name)
+		}
+	}
+}
+
+// The example of each command is run by a script.
+func TestEveryExampleIsRun(t *testing.T) {
+	t.Parallel()
+	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, name := range scripts {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	e, _, _ := testEnv(t)
+	for _, c := range newRoot(e).Commands {
+		m, _ := c.Metadata[manualKey].(manual)
+		direct, shell := "\nexec "+m.example+"\n", "\nexec sh -c '"+m.example+"'\n"
+		if !strings.Contains(all.String(), direct) && !strings.Contains(all.String(), shell) {
+			t.Errorf("no script runs %q", m.example)
 		}
 	}
 }
