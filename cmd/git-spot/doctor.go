@@ -193,6 +193,9 @@ func runDoctor(ctx context.Context, e *env, opts doctorOptions) error {
 func (x *examination) found(ctx context.Context, s severity, err error) {
 	wire, _ := describe(ctx, err)
 	command, _, _ := strings.Cut(wire.Hint, "\n")
+	if command == "git spot doctor" {
+		command = "" // here we are
+	}
 	x.doc.Findings = append(x.doc.Findings, finding{Severity: s, Code: wire.Code, Message: wire.Message, Command: command})
 }
 
