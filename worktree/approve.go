@@ -24,6 +24,10 @@ const strictIdentity = "user.useConfigOnly=true"
 // It is an *IdentityError if git has no configured identity, and a *SigningError if the signature
 // cannot be had, at the latest after 60 seconds; it is never left out.
 func ApprovedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitstate.OID, message string) (gitstate.OID, error) {
+	return approvedCommit(ctx, repo, tree, parent, message, signingTimeout)
+}
+
+func approvedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitstate.OID, message string, patience time.Duration) (gitstate.OID, error) {
 	for _, who := range []string{"GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"} {
 		_, err := repo.Run(ctx, gitexec.Call{Args: []string{"var", who}, Config: []string{strictIdentity}})
 		if e, refused := errors.AsType[*gitexec.Error](err); refused && e.Status > 0 {
@@ -44,7 +48,7 @@ func ApprovedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitsta
 	}
 	if sign {
 		call.Args = append(call.Args, "-S")
-		call.Signing, call.Timeout = true, signingTimeout
+		call.Signing, call.Timeout = true, patience
 		call.Env = []string{"GPG_TTY="}
 	}
 	call.Args = append(call.Args, string(tree))

@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"context"
+	"time"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/gitexec"
@@ -29,3 +30,8 @@ func LandUpTo(ctx context.Context, repo *gitexec.Repo, plan *schemas.Integration
 
 // RunsContent is runsContent.
 func RunsContent(command string, top map[string]string) bool { return runsContent(command, top) }
+
+// ApprovedCommitWithin is ApprovedCommit with less patience for the signing program.
+func ApprovedCommitWithin(ctx context.Context, repo *gitexec.Repo, tree, parent gitstate.OID, message string, patience time.Duration) (gitstate.OID, error) {
+	return approvedCommit(ctx, repo, tree, parent, message, patience)
+}

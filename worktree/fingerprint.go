@@ -150,7 +150,10 @@ func (f *Fingerprint) addModules(files map[string]file) error {
 		case d.IsDir() && slices.Contains([]string{"objects", "refs", "logs", "lfs"}, d.Name()):
 			return fs.SkipDir
 		case d.IsDir() && d.Name() == "hooks":
-			return errors.Join(f.addHooks(files, path), fs.SkipDir)
+			if err := f.addHooks(files, path); err != nil {
+				return err
+			}
+			return fs.SkipDir
 		case d.Name() == "config":
 			return addFile(files, f.name(path), path)
 		}
