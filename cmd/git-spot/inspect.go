@@ -169,7 +169,7 @@ func writeInspect(w io.Writer, doc *inspectDocument, now time.Time) {
 	fmt.Fprintf(w, "%s  %s\n", doc.ID, oneLine(doc.Title))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(table, "  %s\t%s\n", name, oneLine(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(table, "  %s\t%s\n", name, strings.TrimSpace(oneLine(fmt.Sprintf(format, args...))))
 	}
 	state := string(doc.State)
 	if doc.Interrupted {

@@ -129,7 +129,7 @@ func strict(e *env, c *cli.Command) {
 	c.HideVersion = true
 	c.DisableSliceFlagSeparator = true // a comma is an ordinary character of a path or a text
 	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
-		u := &usageError{message: usageMessage(err)}
+		u := &usageError{message: usageMessage(err, append(longFlags(c.Flags), longFlags(e.root.Flags)...))}
 		if c != e.root {
 			u.command = c.Name
 		}
@@ -185,11 +185,15 @@ func unknownCommand(root *cli.Command, word string) error {
 	return &usageError{message: message}
 }
 
-// usageMessage rewords what the flag parser says.
-func usageMessage(err error) string {
+// usageMessage rewords what the flag parser says; known are the flags that it could have been.
+func usageMessage(err error, known []string) string {
 	message := err.Error()
 	if flag, ok := strings.CutPrefix(message, "flag provided but not defined: -"); ok {
-		return fmt.Sprintf("unknown flag %s", dashed(flag))
+		message = "unknown flag " + dashed(flag)
+		if near := schemas.Nearest(dashed(flag), known); near != "" {
+			message += "; did you mean " + near + "?"
+		}
+		return message
 	}
 	if flag, ok := strings.CutPrefix(message, "flag needs an argument: "); ok {
 		return fmt.Sprintf("%s needs a value", dashed(strings.TrimLeft(flag, "-")))
