@@ -107,7 +107,7 @@ func encodeCommit(c Commit) ([]byte, error) {
 		header string
 		Signature
 	}{{"author", c.Author}, {"committer", c.Committer}} {
-		if strings.ContainsAny(who.Name+who.Email, "<>\n\x00") {
+		if who.Name == "" || strings.ContainsAny(who.Name+who.Email, "<>\n\x00") {
 			return nil, fmt.Errorf("%s %q <%q> cannot be in a commit", who.header, who.Name, who.Email)
 		}
 		if who.When.Unix() < 0 {

@@ -68,11 +68,13 @@ type Store interface {
 	// it is. SIGKILL of this process leaves each ref old or new (several refs: possibly some old, some
 	// new) and possibly lock files.
 	//
+	// If ctx ends while the refs are moving, they may have moved in spite of the error.
+	//
 	// Under WithSync the refs, and before them every object that this Store wrote, MUST be on the disk, folders
 	// included, when Update returns. If only the last flush fails, the refs have moved.
 	Update(ctx context.Context, updates []RefUpdate) error
 
-	// Close ends what the Store holds. No other call may run or follow.
+	// Close ends what the Store holds. No other call may run or follow. Nothing that was written depends on it.
 	Close() error
 }
 
@@ -245,7 +247,7 @@ type backend interface {
 	ref(ctx context.Context, ref Ref) (OID, error)
 	refs(ctx context.Context, folder string) ([]RefValue, error) // below folder, which ends in a slash; any order
 	update(ctx context.Context, updates []RefUpdate) error       // one try: *LockError at once
-	close() error
+	close()
 }
 
 // maxObject is the largest object that is read, in bytes.
@@ -268,7 +270,10 @@ func newStore(repo *gitexec.Repo, b backend) *store {
 	return &store{backend: b, repo: repo, idSize: size, unsaved: map[OID]struct{}{}}
 }
 
-func (s *store) Close() error { return s.backend.close() }
+func (s *store) Close() error {
+	s.backend.close()
+	return nil
+}
 
 func (s *store) Ref(ctx context.Context, ref Ref) (OID, error) {
 	if err := checkRef(ref); err != nil {
@@ -474,7 +479,7 @@ const (
 func (s *store) updatePatiently(ctx context.Context, updates []RefUpdate) error {
 	var held fs.FileInfo
 	var waited, still time.Duration
-	for {
+	for longest := 4 * time.Millisecond; ; longest = min(2*longest, 100*time.Millisecond) {
 		err := s.backend.update(ctx, updates)
 		lock, ok := errors.AsType[*LockError](err)
 		if !ok {
@@ -487,7 +492,7 @@ func (s *store) updatePatiently(ctx context.Context, updates []RefUpdate) error 
 		if still > lockPatience || waited > crowdPatience {
 			return err
 		}
-		pause := 5*time.Millisecond + rand.N(20*time.Millisecond)
+		pause := time.Millisecond + rand.N(longest)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -39,12 +39,12 @@ func openLibgit2(repo *gitexec.Repo, fallback *plumbing) (backend, error) {
 	return &libgit2{git: fallback, commonDir: repo.CommonDir, repo: r, odb: odb}, nil
 }
 
-func (l *libgit2) close() error {
+func (l *libgit2) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.odb.Free()
 	l.repo.Free()
-	return l.git.close()
+	l.git.close()
 }
 
 var kinds = map[git.ObjectType]string{git.ObjectBlob: "blob", git.ObjectTree: "tree", git.ObjectCommit: "commit", git.ObjectTag: "tag"}
@@ -186,7 +186,11 @@ func (l *libgit2) move(u RefUpdate) (done bool, err error) {
 	if ref.Type() != git.ReferenceOid {
 		return false, nil
 	}
-	if got := OID(ref.Target().String()); got != u.Old {
+	got := OID(ref.Target().String())
+	if got.IsZero() {
+		return false, nil // broken
+	}
+	if got != u.Old {
 		return true, &ConflictError{Ref: u.Ref, Want: u.Old, Got: got}
 	}
 	moved, err := ref.SetTarget(target, "git spot")

@@ -11,40 +11,30 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/git-spot/git-spot/internal/gitexec"
+	"github.com/git-spot/git-spot/schemas"
 )
 
-// plumbing serves every repository that git can read, with a few git processes that stay.
+// plumbing serves every repository that git can read. One git stays to read objects. Refs are moved by a git
+// of their own each time: one that stays reads packed-refs again only if its size, inode or time in whole
+// seconds changes, and while pack-refs runs all three may be what they were. It then compares with an old
+// value, and has been seen to refuse what it should have done.
 type plumbing struct {
-	repo                   *gitexec.Repo
-	objects, moves, synced *service
+	repo    *gitexec.Repo
+	objects *service
 }
 
 func newPlumbing(ctx context.Context, repo *gitexec.Repo) *plumbing {
 	ctx = context.WithoutCancel(ctx)
-	serve := func(ctx context.Context, c gitexec.Call) *service {
-		return newService(func() *running {
-			ctx, kill := context.WithCancel(ctx)
-			return &running{Pipe: repo.Start(ctx, c), kill: kill}
-		})
-	}
-	move := gitexec.Call{
-		Args: []string{"update-ref", "--no-deref", "--stdin", "-z"},
-		// The Store waits by itself, and no longer than it says.
-		Config: []string{"core.filesRefLockTimeout=0", "core.packedRefsTimeout=0"},
-	}
-	return &plumbing{
-		repo:    repo,
-		objects: serve(ctx, gitexec.Call{Args: []string{"cat-file", "--batch-command"}}),
-		moves:   serve(ctx, move),
-		synced:  serve(gitexec.WithSync(ctx), move),
-	}
+	return &plumbing{repo: repo, objects: newService(func() *running {
+		ctx, kill := context.WithCancel(ctx)
+		return &running{Pipe: repo.Start(ctx, gitexec.Call{Args: []string{"cat-file", "--batch-command"}}), kill: kill}
+	})}
 }
 
-func (p *plumbing) close() error {
-	return errors.Join(p.objects.close(), p.moves.close(), p.synced.close())
-}
+func (p *plumbing) close() { p.objects.close() }
 
 func (p *plumbing) read(ctx context.Context, oid OID) (kind string, data []byte, err error) {
 	ask := func(git *gitexec.Pipe, command string) (size int64, err error) {
@@ -90,13 +80,18 @@ func (p *plumbing) read(ctx context.Context, oid OID) (kind string, data []byte,
 }
 
 func (p *plumbing) write(ctx context.Context, kind string, data []byte) (OID, error) {
-	out, err := p.repo.Run(ctx, gitexec.Call{
-		Args: []string{"hash-object", "-t", kind, "-w", "--stdin"}, Stdin: bytes.NewReader(data),
-	})
-	if err != nil {
-		return "", err
+	for try := 1; ; try++ {
+		out, err := p.repo.Run(ctx, gitexec.Call{
+			Args: []string{"hash-object", "-t", kind, "-w", "--stdin"}, Stdin: bytes.NewReader(data),
+		})
+		if err == nil {
+			return ParseOID(strings.TrimSuffix(string(out), "\n"))
+		}
+		// A gc beside it removes the folder that git has just made for the object.
+		if e, ok := errors.AsType[*gitexec.Error](err); !ok || try == 3 || e.Code() == schemas.CodeDiskFull {
+			return "", err
+		}
 	}
-	return ParseOID(strings.TrimSuffix(string(out), "\n"))
 }
 
 func (p *plumbing) ref(ctx context.Context, ref Ref) (OID, error) {
@@ -182,10 +177,6 @@ func (p *plumbing) list(ctx context.Context, name string) ([]RefValue, error) {
 }
 
 func (p *plumbing) update(ctx context.Context, updates []RefUpdate) error {
-	moves := p.moves
-	if gitexec.Synced(ctx) {
-		moves = p.synced
-	}
 	pad := func(oid OID) string {
 		if oid.IsZero() && p.repo.ObjectFormat == "sha256" {
 			return strings.Repeat("0", 64)
@@ -197,45 +188,42 @@ func (p *plumbing) update(ctx context.Context, updates []RefUpdate) error {
 	for _, u := range updates {
 		fmt.Fprintf(&request, "update %s\x00%s\x00%s\x00", u.Ref, pad(u.New), pad(u.Old))
 	}
-	request.WriteString("prepare\x00")
+	request.WriteString("prepare\x00commit\x00")
 
-	// A transaction takes milliseconds and is not interrupted: git would be killed with its locks.
-	whole := context.WithoutCancel(ctx)
-	committing := false
-	err := moves.use(whole, func(git *gitexec.Pipe) error {
-		committing = false
-		if err := say(git, request.String(), "start: ok", "prepare: ok"); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return errors.Join(say(git, "abort\x00", "abort: ok"), context.Cause(ctx))
-		}
-		committing = true
-		return say(git, "commit\x00", "commit: ok")
+	late, end := linger(ctx)
+	defer end()
+	out, err := p.repo.Run(late, gitexec.Call{
+		Args: []string{"update-ref", "--no-deref", "--stdin", "-z"}, Stdin: &request,
+		// The Store waits by itself, and no longer than it says.
+		Config: []string{"core.filesRefLockTimeout=0", "core.packedRefsTimeout=0"},
 	})
-	refusal, ok := errors.AsType[*gitexec.Error](err)
-	if !ok {
+	if err == nil || late.Err() != nil {
 		return err
 	}
-	return p.explain(whole, updates, committing, refusal)
+	return p.explain(late, updates, bytes.Contains(out, []byte("prepare: ok\n")), err)
 }
 
-// say sends a request and reads the lines that must answer it.
-func say(git *gitexec.Pipe, request string, answers ...string) error {
-	if _, err := io.WriteString(git.In, request); err != nil {
-		return errGone
-	}
-	for _, want := range answers {
-		if line, err := git.Out.ReadString('\n'); err != nil || line != want+"\n" {
-			return errGone
+// linger returns a context that ends a moment after ctx: a transaction takes milliseconds, and git should
+// not be stopped in the middle of one unless it hangs.
+func linger(ctx context.Context) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(lockPatience):
+			cancel(context.Cause(ctx))
+		case <-late.Done():
 		}
+	})
+	return late, func() {
+		stop()
+		cancel(nil)
 	}
-	return nil
 }
 
-// explain finds out from the refs themselves why git refused an update.
-func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing bool, refusal *gitexec.Error) error {
-	moved := 0
+// explain finds out from the refs themselves why an update was refused, or what became of it if git ended
+// while it was committing.
+func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing bool, refusal error) error {
+	there, moved := true, true
 	var conflict *ConflictError
 	for _, u := range updates {
 		got, err := p.ref(ctx, u.Ref)
@@ -245,22 +233,25 @@ func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing 
 		if err != nil {
 			return err
 		}
-		if same(got, u.New) {
-			moved++
-		}
-		if !same(got, u.Old) && conflict == nil {
-			conflict = &ConflictError{Ref: u.Ref, Want: u.Old, Got: got}
+		moved = moved && same(got, u.New)
+		if !same(got, u.Old) {
+			there = false
+			if conflict == nil {
+				conflict = &ConflictError{Ref: u.Ref, Want: u.Old, Got: got}
+			}
 		}
 	}
 	switch {
-	case committing && moved == len(updates):
-		return nil // git was killed between the last rename and its answer
-	case committing && moved > 0:
-		return fmt.Errorf("git ended when %d of %d refs had moved: %w", moved, len(updates), refusal)
+	case committing && moved:
+		return nil
+	case committing && !there:
+		// Not a conflict: that would promise that nothing was written.
+		return fmt.Errorf("git ended while it moved refs, and they may have moved: %w", refusal)
 	case conflict != nil:
 		return conflict
-	case refusal.Lock() != "":
-		return &LockError{Path: refusal.Lock()}
+	}
+	if e, ok := errors.AsType[*gitexec.Error](refusal); ok && e.Lock() != "" {
+		return &LockError{Path: e.Lock()}
 	}
 	for _, u := range updates {
 		if !u.Old.IsZero() {
@@ -285,7 +276,7 @@ func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing 
 
 func same(a, b OID) bool { return a == b || a.IsZero() && b.IsZero() }
 
-// errGone says that a git process ended or does not keep to its protocol.
+// errGone says that a git process has ended or does not keep to its protocol.
 var errGone = errors.New("git has ended")
 
 // service is one git process that answers requests, started when it is needed and again when it has
@@ -306,8 +297,8 @@ func newService(start func() *running) *service {
 	return s
 }
 
-// use lets fn talk to the process. If ctx ends meanwhile the process is killed. If fn finds that it is
-// gone, and it was not a fresh one, fn is called again with one.
+// use lets fn ask the process. If ctx ends meanwhile the process is ended. If fn finds it gone (errGone), it asks
+// a new one, and if that goes too, git's own *gitexec.Error is returned where there is one.
 func (s *service) use(ctx context.Context, fn func(*gitexec.Pipe) error) error {
 	var r *running
 	select {
@@ -327,26 +318,27 @@ func (s *service) use(ctx context.Context, fn func(*gitexec.Pipe) error) error {
 		if !killed && !errors.Is(err, errGone) {
 			return err
 		}
-		if ended := r.Close(); ended != nil {
-			err = ended
-		}
+		ended := r.Close()
 		r.kill()
 		r = nil
-		if killed {
+		switch {
+		case killed:
 			return context.Cause(ctx)
+		case !fresh:
+			continue
+		case ended != nil:
+			return ended
 		}
-		if fresh {
-			return err
-		}
+		return err
 	}
 }
 
-func (s *service) close() error {
+// close ends the process. How it ends does not matter: it has answered all that it was asked.
+func (s *service) close() {
 	r := <-s.slot
-	s.slot <- nil
-	if r == nil {
-		return nil
+	if r != nil {
+		_ = r.Close()
+		r.kill()
 	}
-	defer r.kill()
-	return r.Close()
+	s.slot <- nil
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -116,7 +117,7 @@ var lockLine = regexp.MustCompile(`Unable to create '(.+\.lock)': File exists`)
 // Lock is the path of the lock file that was in git's way, or empty. The file may be gone by now.
 func (e *Error) Lock() string {
 	if m := lockLine.FindStringSubmatch(e.Stderr); m != nil {
-		return m[1]
+		return filepath.Clean(m[1])
 	}
 	return ""
 }
