@@ -139,17 +139,23 @@ func (s *Session) Integrate(ctx context.Context, id gitstate.RunID, onto gitstat
 	return &phase.Run, s.landed(landing, phase)
 }
 
-// settleLanding records what a landing that failed came to.
+// settleLanding records what a landing that failed came to: the branch says whether it landed. If it
+// did not, everything is as it was before, and the run is approved still or blocked by its source.
 func (s *Session) settleLanding(ctx context.Context, phase *gitstate.Phase, cause error) error {
 	landed, err := worktree.ResumeLanding(ctx, s.Repo, phase.State.Integration, phase.ID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return s.blockSource(ctx, phase, errors.Join(cause, err))
-	case landed:
+	}
+	if landed {
 		return s.landed(ctx, phase)
-	default:
+	}
+	if _, source := errors.AsType[*worktree.SourceError](cause); source {
 		return s.blockSource(ctx, phase, cause)
 	}
+	return errors.Join(cause, phase.Append(ctx, gitstate.Event{
+		To: schemas.StateApproved, Subject: "nothing landed",
+		Apply: func(st *schemas.RunState) { st.Integration = nil },
+	}))
 }
 
 // landed records that the branch holds the approved commit.
