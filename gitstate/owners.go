@@ -16,7 +16,7 @@ import (
 )
 
 // The lock of a run is a flock on <git common dir>/spot/<id>.lock, which the owner, its supervisor and its
-// git children hold and the kernel drops with the last of them. The file is never removed. Who is the
+// git children hold and the kernel drops with the last of them. The file stays where the run is. Who is the
 // owner is in the ledger; the lock only proves that somebody still is.
 //
 // An owner is gone only if the lock is free and its identity proves it: same host, and another boot or, in
@@ -249,7 +249,8 @@ func (p *Phase) Owner() *schemas.Owner {
 	return &o
 }
 
-// Close drops the lock, and a slot that was claimed and that no event used. It is idempotent.
+// Close drops the lock, and a slot that was claimed and that no event used. Of a run that did not come
+// to be, the lock's file goes too. It is idempotent.
 func (p *Phase) Close() error {
 	var errs []error
 	if p.claim != nil {
@@ -257,6 +258,10 @@ func (p *Phase) Close() error {
 		p.claim = nil
 	}
 	if p.lock != nil {
+		if p.Head == "" {
+			// TryLock copes with a file that goes while it waits; no child has the descriptor any more.
+			errs = append(errs, durable.Remove(p.ledger.lockPath(p.ID)))
+		}
 		errs = append(errs, p.lock.Unlock())
 		p.lock = nil
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -254,6 +255,11 @@ func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing 
 		return &LockError{Path: e.Lock()}
 	}
 	for _, u := range updates {
+		if wasElsewhere(refusal, u.Ref) {
+			return &ConflictError{Ref: u.Ref, Want: u.Old, Got: u.Old}
+		}
+	}
+	for _, u := range updates {
 		if !u.Old.IsZero() {
 			continue
 		}
@@ -261,6 +267,7 @@ func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing 
 		if err != nil {
 			return err
 		}
+		values = slices.DeleteFunc(values, func(v RefValue) bool { return v.Ref == u.Ref })
 		for parent := string(u.Ref); len(values) == 0 && strings.Count(parent, "/") > 1; {
 			parent = parent[:strings.LastIndexByte(parent, '/')]
 			if _, err := p.ref(ctx, Ref(parent)); !errors.Is(err, ErrNotFound) {
@@ -272,6 +279,18 @@ func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing 
 		}
 	}
 	return refusal
+}
+
+// wasElsewhere reports whether git refused a swap because ref was not at its old value. By the time that
+// the refs are looked at again it may be back there.
+func wasElsewhere(refusal error, ref Ref) bool {
+	e, ok := errors.AsType[*gitexec.Error](refusal)
+	if !ok {
+		return false
+	}
+	_, why, _ := strings.Cut(e.Stderr, "cannot lock ref '"+string(ref)+"': ")
+	return strings.HasPrefix(why, "reference already exists") || strings.HasPrefix(why, "is at ") ||
+		strings.HasPrefix(why, "unable to resolve reference")
 }
 
 func same(a, b OID) bool { return a == b || a.IsZero() && b.IsZero() }
