@@ -93,7 +93,7 @@ func (l *Ledger) expectedNotes(ctx context.Context, id RunID, head OID) (map[OID
 			return nil, err
 		}
 		if to != nil && noted(run.State.State, to.State.State) {
-			for _, commit := range noteable(&to.State) {
+			for _, commit := range notedCommits(&to.State) {
 				if _, later := notes[commit]; later {
 					continue
 				}
@@ -115,8 +115,8 @@ func (l *Ledger) expectedNotes(ctx context.Context, id RunID, head OID) (map[OID
 	}
 }
 
-// noteable lists the commits that an event's notes are on: what the run made, never what it started from.
-func noteable(s *schemas.RunState) []OID {
+// notedCommits lists the commits that an event's notes are on: what the run made, never what it started from.
+func notedCommits(s *schemas.RunState) []OID {
 	var commits []OID
 	for _, word := range []string{s.Candidate, s.Approved} {
 		if word != "" && word != s.Base.Commit && !slices.Contains(commits, OID(word)) {
@@ -128,7 +128,7 @@ func noteable(s *schemas.RunState) []OID {
 
 // noting is the update of the notes that belongs to the event head, or nothing.
 func (l *Ledger) noting(ctx context.Context, head OID, s *schemas.RunState) ([]RefUpdate, error) {
-	commits := noteable(s)
+	commits := notedCommits(s)
 	if len(commits) == 0 {
 		return nil, nil
 	}

@@ -261,8 +261,11 @@ func TestAbortEndsALiveOwner(t *testing.T) {
 		prepare(t, l, dir, "x1")
 		owner := startChild(t, "own", dir, "x1", "")
 		owner.expect(t, "owner")
-		done := make(chan error, 1)
-		go func() { done <- owner.Wait() }() // a child that nobody reaps is gone all the same; this one must not wait for us
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = owner.Wait() // its end is judged below
+		}()
 		p, _, err := l.TakeOver(t.Context(), "x1", "abort", gitstate.ByAbort)
 		if err != nil {
 			t.Fatal(err)
