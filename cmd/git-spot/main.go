@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"golang.org/x/term"
 
+	"github.com/git-spot/git-spot/internal/fault"
 	"github.com/git-spot/git-spot/internal/proc"
 )
 
@@ -33,7 +34,7 @@ func Main() int {
 
 	ctx, stop := withSignals(context.Background())
 	defer stop()
-	return run(ctx, &env{
+	status := run(ctx, &env{
 		in:               os.Stdin,
 		out:              os.Stdout,
 		err:              os.Stderr,
@@ -42,6 +43,8 @@ func Main() int {
 		args:             os.Args[1:],
 		stdoutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 	})
+	_ = fault.At(fault.Exit, "") // whatever comes now, the work is done
+	return status
 }
 
 // signalError is the cause of a context that a signal ended.
