@@ -8,6 +8,7 @@ import (
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/gitexec"
+	"github.com/git-spot/git-spot/schemas"
 )
 
 // signingTimeout bounds a signing program that asks somebody who is not there, or a hardware token
@@ -53,7 +54,7 @@ func approvedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitsta
 	}
 	call.Args = append(call.Args, string(tree))
 	out, err := repo.Run(ctx, call)
-	if e, refused := errors.AsType[*gitexec.Error](err); refused && sign && ctx.Err() == nil {
+	if e, refused := errors.AsType[*gitexec.Error](err); refused && sign && ctx.Err() == nil && e.Code() != schemas.CodeDiskFull {
 		return "", &SigningError{TimedOut: e.Status < 0, Err: err}
 	}
 	if err != nil {

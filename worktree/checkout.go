@@ -219,12 +219,12 @@ func quoteSection(name string) string {
 // version.
 func packedTags(ctx context.Context, repo *gitexec.Repo) (string, error) {
 	out, err := repo.Run(ctx, gitexec.Call{
-		Args: []string{"for-each-ref", "--format=%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)", "refs/tags"},
+		Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/tags"},
 	})
 	if err != nil {
 		return "", err
 	}
-	return "# pack-refs with: peeled fully-peeled sorted \n" + string(out), nil
+	return "# pack-refs with: sorted \n" + string(out), nil
 }
 
 // alternatesDepth is how far git follows alternates of alternates.

@@ -1,6 +1,7 @@
 package worktree_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/gitexec"
@@ -118,6 +120,26 @@ func TestCreateFailureLeavesNothing(t *testing.T) {
 	_, err := worktree.Create(t.Context(), repo, spec)
 	if _, ok := errors.AsType[*gitexec.Error](err); !ok {
 		t.Errorf("Create at a missing commit: %v", err)
+	}
+}
+
+func TestCreateCancelled(t *testing.T) {
+	t.Parallel()
+	dir := newRepo(t)
+	git(t, dir, "config", "filter.slow.smudge", "sleep 20; cat")
+	write(t, filepath.Join(dir, ".gitattributes"), "*.txt filter=slow\n")
+	spec := worktree.Spec{ID: "run-1", Base: commit(t, dir, "filter"), Root: filepath.Join(tempDir(t), "root")}
+	repo := open(t, dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := worktree.Create(ctx, repo, spec); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the end of the context", err)
+	}
+	if _, err := worktree.NewRoom(ctx, repo, spec.Root, "r", spec.Base); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("NewRoom: got %v, want the end of the context", err)
+	}
+	if left := sh(t, spec.Root, "find . -type f -o -name 'r*'"); left != "" || exists(filepath.Join(dir, ".git/spot/run-1")) {
+		t.Errorf("left behind: %s", left)
 	}
 }
 

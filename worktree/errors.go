@@ -136,7 +136,7 @@ func diskFull(dir string, err error) error {
 	if unix.Statfs(dir, &stat) != nil {
 		return err
 	}
-	if noBlocks, noFiles := uint64(stat.Bavail)*uint64(stat.Bsize) < fullBelow, stat.Files > 0 && stat.Ffree == 0; !noBlocks && !noFiles {
+	if noBlocks, noFiles := stat.Bavail*uint64(stat.Bsize) < fullBelow, stat.Files > 0 && stat.Ffree == 0; !noBlocks && !noFiles {
 		return err
 	}
 	return &durable.DiskError{Path: dir, Err: errors.Join(unix.ENOSPC, err)}

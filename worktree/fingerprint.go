@@ -397,7 +397,7 @@ func (f *Fingerprint) restore(name string, was, is file, replaced map[string][]b
 	case was == file{}:
 		return nil
 	case was.mode.Type() == fs.ModeSymlink:
-		return os.Symlink(was.data, path)
+		return os.Symlink(was.data, path) //nolint:forbidigo // durable makes files and folders
 	case was.mode.IsRegular() && len(was.data) <= fileLimit:
 		return durable.WriteFile(path, []byte(was.data), was.mode.Perm())
 	}
@@ -423,11 +423,12 @@ func executableKey(key string, values []string) bool {
 }
 
 // executableKeys are the names of such keys by section, whatever the subsection; "*" is all of them.
-// The source is git-config(1), and for spot DESIGN.md section 7.5.
+// The source is git-config(1), and for spot DESIGN.md section 7.5. core.bare runs nothing, but with the
+// wrong value no checkout works any more.
 var executableKeys = map[string][]string{
 	"alias":       {"*"},
 	"browser":     {"cmd", "path"},
-	"core":        {"alternaterefscommand", "askpass", "attributesfile", "editor", "fsmonitor", "gitproxy", "hookspath", "pager", "sshcommand", "worktree"},
+	"core":        {"alternaterefscommand", "askpass", "attributesfile", "bare", "editor", "fsmonitor", "gitproxy", "hookspath", "pager", "sshcommand", "worktree"},
 	"credential":  {"helper"},
 	"diff":        {"command", "external", "textconv"},
 	"difftool":    {"cmd", "path"},

@@ -259,7 +259,7 @@ func TestLandLooksAgain(t *testing.T) {
 			}
 			sh(t, b.dir, tc.script)
 			before := userFiles(t, b.dir)
-			sourceError(t, worktree.Land(t.Context(), b.repo, plan, "run-1"), tc.reason, tc.paths...)
+			_ = sourceError(t, worktree.Land(t.Context(), b.repo, plan, "run-1"), tc.reason, tc.paths...)
 			if after := userFiles(t, b.dir); after != before {
 				t.Errorf("changed from\n%s\nto\n%s", before, after)
 			}
@@ -324,7 +324,7 @@ func TestLandKeepsOthersOut(t *testing.T) {
 	}
 	sh(t, b.dir, `echo x > u; ! git add u 2>/dev/null; ! git commit -q --allow-empty -m x 2>/dev/null; rm u; git status >/dev/null`)
 	// A second run waits for the first and is refused.
-	sourceError(t, worktree.Land(t.Context(), b.repo, plan, "run-2"), schemas.CodeSourceDirty)
+	_ = sourceError(t, worktree.Land(t.Context(), b.repo, plan, "run-2"), schemas.CodeSourceDirty)
 	if landed, err := worktree.ResumeLanding(t.Context(), b.repo, plan, "run-2"); err != nil || landed {
 		t.Errorf("ResumeLanding of another run: %v, %v", landed, err)
 	}
@@ -346,9 +346,6 @@ func TestResumeAfterKill(t *testing.T) {
 		"sparse":      kinds["sparse cone"],
 		"split index": kinds["split index"],
 		"filter":      kinds["required filter"],
-		"eol":         kinds["eol"],
-		"sha256":      kinds["sha256"],
-		"submodule":   kinds["submodule"],
 		"bare":        kinds["bare"],
 		"elsewhere": func(t *testing.T) string {
 			dir := newRepo(t)
@@ -469,7 +466,7 @@ func TestResumeStopsAtForeignChanges(t *testing.T) {
 			sh(t, b.dir, tc.script, "NEW="+b.w.Path())
 			before := userFiles(t, b.dir)
 			landed, err := worktree.ResumeLanding(t.Context(), b.repo, plan, "run-1")
-			sourceError(t, err, schemas.CodeSourceDirty, tc.path)
+			_ = sourceError(t, err, schemas.CodeSourceDirty, tc.path)
 			if !landed {
 				t.Error("not reported as landed")
 			}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/durable"
@@ -225,7 +224,7 @@ func hashFile(path string) (sum string, err error) {
 		}
 		_, _ = io.WriteString(h, target)
 	case info.Mode().IsRegular():
-		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		f, err := os.Open(path)
 		if err != nil {
 			return "", err
 		}

@@ -194,7 +194,7 @@ func openUp(dir string) error {
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o700 == 0o700 {
 		return err
 	}
-	return os.Chmod(dir, info.Mode().Perm()|0o700)
+	return os.Chmod(dir, info.Mode().Perm()|0o700) //nolint:forbidigo // no content, and nothing to lose
 }
 
 // makeReadable does the same for a regular file.
@@ -203,7 +203,7 @@ func makeReadable(file string) error {
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o400 != 0 {
 		return err
 	}
-	return os.Chmod(file, info.Mode().Perm()|0o400)
+	return os.Chmod(file, info.Mode().Perm()|0o400) //nolint:forbidigo // as above
 }
 
 // readFolder lists a folder that may have been closed to its owner.
