@@ -8,6 +8,10 @@ GO       ?= go
 PREFIX   ?= /usr/local
 FUZZTIME ?= 30s
 
+# The code base that test-real works on: public, 113 files, no dependencies, tests that need no network.
+REAL_MODULE  := github.com/pelletier/go-toml/v2
+REAL_VERSION := v2.4.3
+
 # 1 where libgit2 1.5 and a C compiler are: both storage backends. 0 elsewhere: plumbing alone, one
 # static file. Asked when a recipe runs, that is, after deps.
 CGO = $(shell .ci/cgo)
@@ -110,8 +114,8 @@ fault: ## kill git spot at every side effect of every command
 	CGO_ENABLED=$(CGO) $(GO) test -count=1 -timeout 60m -tags fault -run 'Fault' -v ./...
 
 .PHONY: test-real
-test-real: build ## the whole loop on a repository that nobody here wrote
-	@.ci/test-real
+test-real: build ## the whole loop on a public Go module and on this repository; the last line counts
+	@.ci/test-real $(REAL_MODULE) $(REAL_VERSION)
 
 .PHONY: bench
 bench: build ## measure against plain git doing the same work
