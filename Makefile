@@ -114,7 +114,7 @@ fault: ## kill git spot at every side effect of every command
 	CGO_ENABLED=$(CGO) $(GO) test -count=1 -timeout 60m -tags fault -run 'Fault' -v ./...
 
 .PHONY: test-real
-test-real: build ## the whole loop on a public Go module and on this repository; the last line counts
+test-real: deps build ## the whole loop on a public Go module and on this repository; the last line counts
 	@.ci/test-real $(REAL_MODULE) $(REAL_VERSION)
 
 .PHONY: bench
