@@ -19,3 +19,11 @@ func OpenLibgit2(ctx context.Context, repo *gitexec.Repo) (Store, error) {
 	}
 	return newStore(repo, b), nil
 }
+
+// The coding of objects, for fuzzing.
+var (
+	EncodeTree   = encodeTree
+	DecodeTree   = decodeTree
+	EncodeCommit = encodeCommit
+	DecodeCommit = decodeCommit
+)

@@ -4,6 +4,8 @@ package gitstate
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 
@@ -99,14 +101,18 @@ func (l *libgit2) ref(ctx context.Context, ref Ref) (OID, error) {
 	l.mu.Lock()
 	oid, err := l.resolve(string(ref))
 	l.mu.Unlock()
-	if err != nil || oid.IsZero() {
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return l.git.ref(ctx, ref)
 	}
-	return oid, nil
+	return oid, err
 }
 
+// resolve returns ErrNotFound only if there is no ref of that name; one that leads nowhere is another error.
 func (l *libgit2) resolve(name string) (OID, error) {
 	ref, err := l.repo.References.Lookup(name)
+	if git.IsErrorCode(err, git.ErrorCodeNotFound) {
+		return "", fmt.Errorf("%s: %w", name, ErrNotFound)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -116,7 +122,11 @@ func (l *libgit2) resolve(name string) (OID, error) {
 		return "", err
 	}
 	defer direct.Free()
-	return OID(direct.Target().String()), nil
+	oid := OID(direct.Target().String())
+	if oid.IsZero() {
+		return "", &BrokenRefError{Ref: Ref(name)}
+	}
+	return oid, nil
 }
 
 func (l *libgit2) refs(ctx context.Context, folder string) ([]RefValue, error) {
@@ -131,7 +141,7 @@ func (l *libgit2) refs(ctx context.Context, folder string) ([]RefValue, error) {
 }
 
 // refsHere lists by name and reads each ref, because the iterator over values skips broken ones. Any
-// of those is an error here: git tells what is broken and what has just been deleted.
+// of those is an error here, and git tells what it is.
 func (l *libgit2) refsHere(ctx context.Context, folder string) ([]RefValue, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,6 +160,9 @@ func (l *libgit2) refsHere(ctx context.Context, folder string) ([]RefValue, erro
 			return nil, err
 		}
 		oid, err := l.resolve(name)
+		if errors.Is(err, ErrNotFound) {
+			continue // deleted meanwhile
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -14,24 +14,27 @@ import (
 	"github.com/git-spot/git-spot/internal/gitexec"
 )
 
-// core is what every store must do in every kind of repository. Fixture is what Repository made, in
-// some form; the store may write to it.
-func core(t *testing.T, open Open, dir string) {
+// core is what every store must do in every kind of repository. Dir is what Repository made, in some form. Another
+// core with another name may have run there.
+func core(t *testing.T, open Open, dir, name string) {
 	repo := Discover(t, Options(dir))
 	s := open(t, Options(dir))
 	coreReading(t, s, dir)
-	coreObjects(t, s, dir)
-	coreRefs(t, s, dir)
-	coreSync(t, s, dir)
+	coreObjects(t, s, dir, name)
+	coreRefs(t, s, dir, name)
+	coreSync(t, s, dir, name)
 
 	again := open(t, Options(dir))
-	if _, err := again.Ref(t.Context(), "refs/spot/core/kept"); err != nil {
+	if _, err := again.Ref(t.Context(), folder(name)+"kept"); err != nil {
 		t.Errorf("reopened: %v", err)
 	}
 	if out, exit := tryGit(t, repo.GitDir, nil, "GIT_DIR="+repo.GitDir, "fsck", "--no-dangling"); exit != 0 {
 		t.Errorf("git fsck: exit %d\n%s", exit, out)
 	}
 }
+
+// folder is where the refs of a core are.
+func folder(name string) gitstate.Ref { return gitstate.Ref("refs/spot/" + name + "/") }
 
 // coreReading compares what the store reads with what git reads.
 func coreReading(t *testing.T, s gitstate.Store, dir string) {
@@ -118,7 +121,7 @@ func coreReading(t *testing.T, s gitstate.Store, dir string) {
 }
 
 // coreObjects writes objects and compares their ids with those that git gives.
-func coreObjects(t *testing.T, s gitstate.Store, dir string) {
+func coreObjects(t *testing.T, s gitstate.Store, dir, name string) {
 	t.Helper()
 	ctx := t.Context()
 	ask := func(stdin []byte, args ...string) gitstate.OID {
@@ -130,7 +133,7 @@ func coreObjects(t *testing.T, s gitstate.Store, dir string) {
 		return oid(t, strings.TrimSpace(out))
 	}
 
-	contents := [][]byte{{}, []byte("text\n"), []byte("crlf\r\n\x00\xff"), bytes.Repeat([]byte("0123456789abcdef"), 20_000)}
+	contents := [][]byte{{}, []byte("text of " + name + "\n"), []byte("crlf\r\n\x00\xff"), bytes.Repeat([]byte("0123456789abcdef"), 20_000)}
 	var blobs []gitstate.OID
 	for _, data := range contents {
 		want := ask(data, "hash-object", "--stdin")
@@ -188,7 +191,7 @@ func coreObjects(t *testing.T, s gitstate.Store, dir string) {
 		Tree: tree, Parents: []gitstate.OID{head, head},
 		Author:    gitstate.Signature{Name: "Jürgen \xff", Email: "", When: time.Unix(1_700_000_000, 999).In(east)},
 		Committer: gitstate.Signature{Name: "git-spot", Email: "git-spot@localhost", When: time.Unix(0, 0).In(time.FixedZone("", -3600))},
-		Encoding:  "ISO-8859-1", Message: "subject\n\n\n  body without a line feed at its end",
+		Encoding:  "ISO-8859-1", Message: name + "\n\n\n  body without a line feed at its end",
 	}
 	raw := "tree " + string(tree) + "\nparent " + string(head) + "\nparent " + string(head) + "\nauthor Jürgen \xff <> 1700000000 +0545\n" +
 		"committer git-spot <git-spot@localhost> 0 -0100\nencoding ISO-8859-1\n\n" + c.Message
@@ -203,7 +206,7 @@ func coreObjects(t *testing.T, s gitstate.Store, dir string) {
 	}
 	// commit-tree strips and completes; for an ordinary message it must agree.
 	who := gitstate.Signature{Name: "A U Thor", Email: "author@example.com", When: time.Unix(1_700_000_000, 0).In(time.FixedZone("", 5400))}
-	plain := gitstate.Commit{Tree: empty, Author: who, Committer: who, Message: "subject\n\nSpot-Run: x\n"}
+	plain := gitstate.Commit{Tree: empty, Author: who, Committer: who, Message: name + "\n\nSpot-Run: x\n"}
 	plain.Committer.Name, plain.Committer.Email, plain.Committer.When = "C O Mitter", "committer@example.com", time.Unix(1_700_000_001, 0).In(time.FixedZone("", -3*3600-1800))
 	if got, err := s.WriteCommit(ctx, plain); err != nil || got != ask([]byte(plain.Message), "commit-tree", string(empty)) {
 		t.Errorf("plain commit: got %s, %v", got, err)
@@ -261,12 +264,12 @@ func coreObjects(t *testing.T, s gitstate.Store, dir string) {
 }
 
 // coreRefs moves refs.
-func coreRefs(t *testing.T, s gitstate.Store, dir string) {
+func coreRefs(t *testing.T, s gitstate.Store, dir, name string) {
 	t.Helper()
 	ctx := t.Context()
 	var ids []gitstate.OID
 	for _, text := range []string{"one", "two", "three"} {
-		ids = append(ids, must[gitstate.OID](t)(s.WriteBlob(ctx, []byte(text))))
+		ids = append(ids, must[gitstate.OID](t)(s.WriteBlob(ctx, []byte(name+text))))
 	}
 	const zero = gitstate.ZeroOID
 	row := func(ref gitstate.Ref, to, from gitstate.OID) gitstate.RefUpdate {
@@ -286,12 +289,12 @@ func coreRefs(t *testing.T, s gitstate.Store, dir string) {
 	}
 	agree := func() {
 		t.Helper()
-		values, err := s.Refs(ctx, "refs/spot/core/")
+		values, err := s.Refs(ctx, string(folder(name)))
 		var got []string
 		for _, v := range values {
 			got = append(got, string(v.OID)+" "+string(v.Ref))
 		}
-		want := Git(t, dir, "for-each-ref", "--format=%(objectname) %(refname)", "refs/spot/core/")
+		want := Git(t, dir, "for-each-ref", "--format=%(objectname) %(refname)", string(folder(name)))
 		if err != nil || strings.Join(got, "\n") != want {
 			t.Errorf("got %q, %v\ngit has %q", got, err, want)
 		}
@@ -310,7 +313,8 @@ func coreRefs(t *testing.T, s gitstate.Store, dir string) {
 		}
 	}
 
-	const a, b, c gitstate.Ref = "refs/spot/core/a", "refs/spot/core/b", "refs/spot/core/sub/c"
+	top := folder(name)
+	a, b, c := top+"a", top+"b", top+"sub/c"
 	good(update())
 	expect(a, zero)
 	conflict(update(row(a, ids[1], ids[0])), a, ids[0], zero)
@@ -351,21 +355,21 @@ func coreRefs(t *testing.T, s gitstate.Store, dir string) {
 	expect(a, ids[0])
 	expect(b, ids[1])
 	expect(c, zero)
-	good(update(row(a, ids[1], ids[0]), row(b, zero, ids[1]), row(c, ids[2], zero), row("refs/spot/core/kept", ids[0], zero)))
+	good(update(row(a, ids[1], ids[0]), row(b, zero, ids[1]), row(c, ids[2], zero), row(top+"kept", ids[0], zero)))
 	expect(a, ids[1])
 	expect(b, zero)
 	expect(c, ids[2])
 	agree()
 
 	// Prefixes are text, not folders.
-	for prefix, want := range map[string]int{"refs/spot/core/": 3, "refs/spot/core/k": 1, "refs/spot/core/sub/c": 1, "refs/spot/core/sub": 1, "refs/spot/core/x": 0, "refs/spot/none/": 0} {
-		if got, err := s.Refs(ctx, prefix); err != nil || len(got) != want {
+	for prefix, want := range map[gitstate.Ref]int{top: 3, top + "k": 1, c: 1, top + "sub": 1, top + "x": 0, "refs/spot/none/": 0} {
+		if got, err := s.Refs(ctx, string(prefix)); err != nil || len(got) != want {
 			t.Errorf("refs %q: got %v, %v", prefix, got, err)
 		}
 	}
 
 	// Names.
-	for _, ref := range []gitstate.Ref{c + "/below", "refs/spot/core/sub"} {
+	for _, ref := range []gitstate.Ref{c + "/below", top + "sub"} {
 		e, ok := errors.AsType[*gitstate.RefNameError](update(row(ref, ids[0], zero)))
 		if !ok || e.Other != c {
 			t.Errorf("%s beside %s: got %v", ref, c, e)
@@ -400,28 +404,27 @@ func coreRefs(t *testing.T, s gitstate.Store, dir string) {
 
 	// A symbolic ref is read through and never written through.
 	main := must[gitstate.OID](t)(s.Ref(ctx, "refs/heads/main"))
-	Git(t, dir, "symbolic-ref", "refs/spot/core/link", "refs/heads/main")
-	expect("refs/spot/core/link", main)
-	conflict(update(row("refs/spot/core/link", ids[1], ids[0])), "refs/spot/core/link", ids[0], main)
-	good(update(row("refs/spot/core/link", ids[0], main)))
-	expect("refs/spot/core/link", ids[0])
+	Git(t, dir, "symbolic-ref", string(top+"link"), "refs/heads/main")
+	expect(top+"link", main)
+	conflict(update(row(top+"link", ids[1], ids[0])), top+"link", ids[0], main)
+	good(update(row(top+"link", ids[0], main)))
+	expect(top+"link", ids[0])
 	expect("refs/heads/main", main)
 
 	good(update(row(a, zero, ids[1]), row(c, zero, ids[2])))
 }
 
-// coreSync makes the same writes durable. That the disk has them cannot be seen here; TestDurable in
-// package gitstate watches the system calls.
-func coreSync(t *testing.T, s gitstate.Store, dir string) {
+// coreSync makes the same writes durable. That the disk has them cannot be seen here; durability watches
+// the system calls.
+func coreSync(t *testing.T, s gitstate.Store, dir, name string) {
 	t.Helper()
 	ctx := gitstate.WithSync(t.Context())
 	if !gitexec.Synced(ctx) {
 		t.Error("WithSync does not reach git")
 	}
-	ref := gitstate.Ref("refs/spot/core/new folder/durable")
-	ref = gitstate.Ref(strings.ReplaceAll(string(ref), " ", "-"))
-	one := must[gitstate.OID](t)(s.WriteBlob(ctx, []byte("durable one")))
-	two := must[gitstate.OID](t)(s.WriteBlob(ctx, []byte("durable two")))
+	ref := folder(name) + "new-folder/durable"
+	one := must[gitstate.OID](t)(s.WriteBlob(ctx, []byte(name+" durable one")))
+	two := must[gitstate.OID](t)(s.WriteBlob(ctx, []byte(name+" durable two")))
 	for _, u := range []gitstate.RefUpdate{{Ref: ref, New: one, Old: gitstate.ZeroOID}, {Ref: ref, New: two, Old: one}, {Ref: ref, New: gitstate.ZeroOID, Old: two}} {
 		if err := s.Update(ctx, []gitstate.RefUpdate{u}); err != nil {
 			t.Fatal(err)

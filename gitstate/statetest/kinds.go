@@ -2,7 +2,9 @@ package statetest
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -188,28 +190,10 @@ func Matrix(t *testing.T, probe Probe, backends map[string]Force) {
 					t.Errorf("the probe chose %+v, want %+v", got, want)
 				}
 				set(kind.Name, "chosen", strings.TrimSuffix(got.Name+": "+got.Reason, ": "))
-				for name, force := range backends {
+				// One after the other in the same repository, so that each reads what the other wrote.
+				for _, name := range slices.Sorted(maps.Keys(backends)) {
 					t.Run(name, func(t *testing.T) {
-						dir := kind.Make(t, Folder(t))
-						if _, err := force(t, Options(dir)); err != nil {
-							if name != "libgit2" || !kind.Refused {
-								t.Errorf("cannot open: %v", err)
-							}
-							set(kind.Name, name, "refuses")
-							return
-						}
-						if name == "libgit2" && kind.Refused {
-							t.Error("libgit2 opens it")
-						}
-						core(t, func(tb testing.TB, o gitexec.Options) gitstate.Store {
-							tb.Helper()
-							return must[gitstate.Store](tb)(force(tb, o))
-						}, dir)
-						if t.Failed() {
-							set(kind.Name, name, "fails")
-						} else {
-							set(kind.Name, name, "works")
-						}
+						set(kind.Name, name, works(t, kind, dir, name, backends[name]))
 					})
 				}
 			})
@@ -244,6 +228,27 @@ func Matrix(t *testing.T, probe Probe, backends map[string]Force) {
 	t.Log("\n" + table.String())
 }
 
+// works runs the core with one backend and returns the word for the table.
+func works(t *testing.T, kind Kind, dir, backend string, force Force) string {
+	if _, err := force(t, Options(dir)); err != nil {
+		if backend != "libgit2" || !kind.Refused {
+			t.Errorf("cannot open: %v", err)
+		}
+		return "refuses"
+	}
+	if backend == "libgit2" && kind.Refused {
+		t.Error("libgit2 opens it")
+	}
+	core(t, func(tb testing.TB, o gitexec.Options) gitstate.Store {
+		tb.Helper()
+		return must[gitstate.Store](tb)(force(tb, o))
+	}, dir, backend)
+	if t.Failed() {
+		return "fails"
+	}
+	return "works"
+}
+
 // reftable is served where git has it, by plumbing, and refused where git refuses.
 func reftable(t *testing.T, probe Probe, set func(kind, column, text string)) {
 	top := Folder(t)
@@ -259,7 +264,7 @@ func reftable(t *testing.T, probe Probe, set func(kind, column, text string)) {
 			tb.Helper()
 			s, _ := probe(tb, Discover(tb, o))
 			return s
-		}, dir)
+		}, dir, "core")
 		set("reftable", "plumbing", "works")
 		return
 	}

@@ -30,6 +30,8 @@ type Suite struct {
 	Process string
 	// Init are options of git init for the repositories of the suite.
 	Init []string
+	// Only are the names of the cases to run; nil is all.
+	Only []string
 }
 
 // Run runs the suite.
@@ -38,7 +40,7 @@ func (s Suite) Run(t *testing.T) {
 		name string
 		run  func(*testing.T, Suite)
 	}{
-		{"core", func(t *testing.T, s Suite) { core(t, s.Open, s.repository(t)) }},
+		{"core", func(t *testing.T, s Suite) { core(t, s.Open, s.repository(t), "core") }},
 		{"cancellation", cancellation},
 		{"broken refs", brokenRefs},
 		{"large blob", largeBlob},
@@ -48,11 +50,15 @@ func (s Suite) Run(t *testing.T) {
 		{"processes", processes},
 		{"create if absent", createIfAbsent},
 		{"beside pack-refs and gc", besideGC},
+		{"durable", durability},
 		{"killed writers", killedWriters},
 		{"killed git", killedGit},
 		{"lost answer", lostAnswer},
 		{"stuck git", stuckGit},
 	} {
+		if s.Only != nil && !slices.Contains(s.Only, c.name) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.run(t, s)
@@ -151,6 +157,8 @@ func Helper(t *testing.T, open Open) {
 			}
 			fmt.Println("say", j.Word+strconv.Itoa(i))
 		}
+	case "durable":
+		durable(t, s)
 	case "create":
 		for i := range j.Count {
 			blob, err := s.WriteBlob(t.Context(), []byte(j.Word))
@@ -171,6 +179,12 @@ func Helper(t *testing.T, open Open) {
 // start runs a helper process until it ends, and calls said with each word that it says; the first is
 // its process id.
 func (s Suite) start(t *testing.T, j job, said func(word string)) (proc.Result, string) {
+	t.Helper()
+	return s.startUnder(t, nil, j, said)
+}
+
+// startUnder is start with a command before the process.
+func (s Suite) startUnder(t *testing.T, before []string, j job, said func(word string)) (proc.Result, string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -193,7 +207,7 @@ func (s Suite) start(t *testing.T, j job, said func(word string)) (proc.Result, 
 		}
 	})
 	res, err := proc.Exec(t.Context(), proc.Command{
-		Argv: []string{self, "-test.run=^" + s.Process + "$", "-test.count=1"}, Dir: "/",
+		Argv: append(slices.Clip(before), self, "-test.run=^"+s.Process+"$", "-test.count=1"), Dir: "/",
 		Env: append(os.Environ(), jobVariable+"="+string(text)), Stdout: write, Stderr: write,
 	})
 	_ = write.Close()
@@ -481,19 +495,18 @@ func stuckGit(t *testing.T, s Suite) {
 	o := Options(dir)
 	o.Program = script(t, `case "$*" in *cat-file*|*update-ref*) exec sleep 600;; *) exec "$GIT" "$@";; esac`)
 	store := s.Open(t, o)
+	absent := gitstate.OID(strings.Repeat("1", len(must[gitstate.OID](t)(store.Ref(t.Context(), "refs/heads/main")))))
 	cause := errors.New("enough")
-	for range 2 {
+	soon := func() context.Context {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		absent := gitstate.OID(strings.Repeat("1", len(must[gitstate.OID](t)(store.Ref(ctx, "refs/heads/main")))))
 		time.AfterFunc(100*time.Millisecond, func() { cancel(cause) })
-		if _, err := store.Blob(ctx, absent); !errors.Is(err, cause) {
-			t.Errorf("read: got %v", err)
-		}
-		ctx, cancel = context.WithCancelCause(t.Context())
-		time.AfterFunc(100*time.Millisecond, func() { cancel(cause) })
-		if err := store.Update(ctx, []gitstate.RefUpdate{{Ref: counter, New: absent, Old: gitstate.ZeroOID}}); !errors.Is(err, cause) {
-			t.Errorf("update: got %v", err)
-		}
+		return ctx
+	}
+	if _, err := store.Blob(soon(), absent); !errors.Is(err, cause) {
+		t.Errorf("read: got %v", err)
+	}
+	if err := store.Update(soon(), []gitstate.RefUpdate{{Ref: counter, New: absent, Old: gitstate.ZeroOID}}); !errors.Is(err, cause) {
+		t.Errorf("update: got %v", err)
 	}
 }
 
@@ -632,6 +645,8 @@ func foreignLocks(t *testing.T, s Suite) {
 		Git(t, dir, "pack-refs", "--all")
 		return dir, store, blob, head
 	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	for _, tt := range []struct {
 		name, lock string
 		updates    func(blob, head gitstate.OID) []gitstate.RefUpdate
@@ -652,51 +667,48 @@ func foreignLocks(t *testing.T, s Suite) {
 			return []gitstate.RefUpdate{{Ref: locked, New: zero, Old: head}}
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			dir, store, blob, head := setUp(t)
+		dir, store, blob, head := setUp(t)
+		wg.Go(func() {
 			lock := filepath.Join(dir, ".git", filepath.FromSlash(tt.lock))
 			Write(t, lock, "")
 			start := time.Now()
 			err := store.Update(t.Context(), tt.updates(blob, head))
 			if e, ok := errors.AsType[*gitstate.LockError](err); !ok || e.Path != lock || e.Code() != schemas.CodeLockHeld {
-				t.Errorf("got %v", err)
+				t.Errorf("%s: got %v", tt.name, err)
 			}
 			if waited := time.Since(start); waited < time.Second/2 {
-				t.Errorf("gave up after %v", waited)
+				t.Errorf("%s: gave up after %v", tt.name, waited)
 			}
 			if _, err := os.Lstat(lock); err != nil {
-				t.Errorf("a foreign lock is gone: %v", err)
+				t.Errorf("%s: a foreign lock is gone: %v", tt.name, err)
+				return
 			}
 			values, err := store.Refs(t.Context(), "refs/spot/")
 			if err != nil || len(values) != 2 || values[0].OID != head || values[1].OID != head {
-				t.Errorf("readers: got %v, %v", values, err)
+				t.Errorf("%s: readers: got %v, %v", tt.name, values, err)
 			}
 			if err := os.Remove(lock); err != nil {
-				t.Fatal(err)
+				t.Error(err)
 			}
 			if err := store.Update(t.Context(), tt.updates(blob, head)); err != nil {
-				t.Errorf("without the lock: %v", err)
+				t.Errorf("%s: without the lock: %v", tt.name, err)
 			}
 		})
 	}
-	t.Run("others", func(t *testing.T) {
-		t.Parallel()
-		dir, store, blob, head := setUp(t)
-		Write(t, filepath.Join(dir, ".git", "refs", "spot", "locked.lock"), "")
-		err := store.Update(t.Context(), []gitstate.RefUpdate{{Ref: locked, New: head, Old: blob}})
-		if _, ok := errors.AsType[*gitstate.ConflictError](err); !ok {
-			t.Errorf("a wrong expectation: got %v", err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		if err := store.Update(ctx, []gitstate.RefUpdate{{Ref: locked, New: blob, Old: head}}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("cancelled while waiting: got %v", err)
-		}
-		if err := store.Update(t.Context(), []gitstate.RefUpdate{{Ref: free, New: blob, Old: head}}); err != nil {
-			t.Errorf("another ref: %v", err)
-		}
-	})
+	dir, store, blob, head := setUp(t)
+	Write(t, filepath.Join(dir, ".git", "refs", "spot", "locked.lock"), "")
+	err := store.Update(t.Context(), []gitstate.RefUpdate{{Ref: locked, New: head, Old: blob}})
+	if _, ok := errors.AsType[*gitstate.ConflictError](err); !ok {
+		t.Errorf("a wrong expectation: got %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := store.Update(ctx, []gitstate.RefUpdate{{Ref: locked, New: blob, Old: head}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("cancelled while waiting: got %v", err)
+	}
+	if err := store.Update(t.Context(), []gitstate.RefUpdate{{Ref: free, New: blob, Old: head}}); err != nil {
+		t.Errorf("another ref: %v", err)
+	}
 }
 
 // passingLocks holds the lock most of the time, by ever new files, as a crowd of writers does.
@@ -724,4 +736,74 @@ func passingLocks(t *testing.T, s Suite) {
 		t.Error(err)
 	}
 	<-done
+}
+
+// durable makes one update of every sort under WithSync, for durability to watch.
+func durable(t *testing.T, s gitstate.Store) {
+	blob := must[gitstate.OID](t)(s.WriteBlob(t.Context(), []byte("written before, without WithSync")))
+	ctx := gitstate.WithSync(t.Context())
+	tree := must[gitstate.OID](t)(s.WriteTree(ctx, []gitstate.TreeEntry{{Mode: "100644", OID: blob, Name: "x"}}))
+	commit := must[gitstate.OID](t)(s.WriteCommit(ctx, gitstate.Commit{Tree: tree, Author: clerk, Committer: clerk, Message: "x\n"}))
+	for _, u := range []gitstate.RefUpdate{{Ref: durableRef, New: blob, Old: gitstate.ZeroOID}, {Ref: durableRef, New: commit, Old: blob}} {
+		if err := s.Update(ctx, []gitstate.RefUpdate{u}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fmt.Println("say", blob)
+	fmt.Println("say", tree)
+	fmt.Println("say", commit)
+}
+
+const durableRef gitstate.Ref = "refs/spot/durable/one"
+
+// durability checks by the system calls that an update under WithSync flushes, in this order, the objects and
+// their folders, the new value of the ref, and the ref's folder. It needs strace.
+func durability(t *testing.T, s Suite) {
+	strace, err := proc.LookPath("strace", os.Getenv("PATH"))
+	if err != nil {
+		t.Skip("strace is not installed")
+	}
+	dir := s.repository(t)
+	trace := filepath.Join(Folder(t), "trace")
+	var said []string
+	res, out := s.startUnder(t, []string{strace, "-f", "-y", "-qq", "-e", "signal=none", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2,link,linkat", "-o", trace},
+		job{Dir: dir, Role: "durable"}, func(word string) { said = append(said, word) })
+	if strings.Contains(out, "PTRACE") || strings.Contains(out, "ptrace") {
+		t.Skip("strace may not trace here")
+	}
+	if res.Exit != 0 || len(said) != 4 {
+		t.Fatalf("exit %d\n%s", res.Exit, out)
+	}
+	data, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(data), "\n")
+	at := func(from int, what string) int {
+		i := slices.IndexFunc(lines[from:], func(line string) bool { return strings.Contains(line, what) })
+		if i < 0 {
+			t.Errorf("no %s after line %d of\n%s", what, from+1, data)
+			return from
+		}
+		return from + i
+	}
+	git := filepath.Join(dir, ".git")
+	value := filepath.Join(git, string(durableRef))
+	first := at(0, "fsync") // of objects; the ref does not move before
+	move := at(first, `rename("`+value+`.lock"`)
+	for _, id := range said[1:] {
+		object := filepath.Join(git, "objects", id[:2], id[2:])
+		if i := at(0, "<"+object+">"); i > move {
+			t.Errorf("%s is flushed after the ref moved", id)
+		}
+		if i := at(0, "<"+filepath.Dir(object)+">"); i > move {
+			t.Errorf("the folder of %s is flushed after the ref moved", id)
+		}
+	}
+	at(0, "<"+filepath.Join(git, "objects")+">")
+	if i := at(0, "<"+value+".lock>"); i > move {
+		t.Error("the value of the ref is flushed after it moved")
+	}
+	at(move, "<"+filepath.Dir(value)+">")
+	at(move, "<"+filepath.Join(git, "refs", "spot")+">")
 }
