@@ -167,12 +167,32 @@ func TestDiffDependsOnNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, kv := range [][2]string{
-			{"diff.external", script}, {"diff.mnemonicPrefix", "true"}, {"diff.noprefix", "true"}, {"diff.renames", "copies"}, {"color.ui", "always"},
-			{"color.diff", "always"}, {"core.abbrev", "7"}, {"core.quotePath", "false"}, {"diff.algorithm", "patience"}, {"diff.context", "0"},
-			{"diff.interHunkContext", "9"}, {"diff.ignoreSubmodules", "all"}, {"diff.submodule", "log"}, {"diff.suppressBlankEmpty", "true"},
-			{"diff.indentHeuristic", "false"}, {"diff.orderFile", global}, {"diff.wsErrorHighlight", "all"}, {"diff.evil.command", script},
-			{"diff.evil.textconv", script}, {"diff.evil.binary", "true"}, {"core.attributesFile", global}, {"diff.relative", "true"}, {"diff.srcPrefix", "x/"},
-			{"core.pager", script}, {"core.fsmonitor", script}, {"core.bigFileThreshold", "1"},
+			{"diff.external", script},
+			{"diff.mnemonicPrefix", "true"},
+			{"diff.noprefix", "true"},
+			{"diff.renames", "copies"},
+			{"color.ui", "always"},
+			{"color.diff", "always"},
+			{"core.abbrev", "7"},
+			{"core.quotePath", "false"},
+			{"diff.algorithm", "patience"},
+			{"diff.context", "0"},
+			{"diff.interHunkContext", "9"},
+			{"diff.ignoreSubmodules", "all"},
+			{"diff.submodule", "log"},
+			{"diff.suppressBlankEmpty", "true"},
+			{"diff.indentHeuristic", "false"},
+			{"diff.orderFile", global},
+			{"diff.wsErrorHighlight", "all"},
+			{"diff.evil.command", script},
+			{"diff.evil.textconv", script},
+			{"diff.evil.binary", "true"},
+			{"core.attributesFile", global},
+			{"diff.relative", "true"},
+			{"diff.srcPrefix", "x/"},
+			{"core.pager", script},
+			{"core.fsmonitor", script},
+			{"core.bigFileThreshold", "1"},
 		} {
 			git(t, dir, "config", kv[0], kv[1])
 		}

@@ -272,8 +272,15 @@ func TestNoGateIsSkipped(t *testing.T) {
 	edges := oracleEdges(t)
 	start := node{"code", "-"}
 	for _, c := range []struct{ gate, behind string }{
-		{"running", "implemented"}, {"implemented", "verifying"}, {"verifying", "reviewing"}, {"verifying", "selfReviewing"}, {"verifying", "approved"},
-		{"approved", "integrating"}, {"integrating", "integrated"}, {"integrated", "reported"}, {"integrating", "reported"},
+		{"running", "implemented"},
+		{"implemented", "verifying"},
+		{"verifying", "reviewing"},
+		{"verifying", "selfReviewing"},
+		{"verifying", "approved"},
+		{"approved", "integrating"},
+		{"integrating", "integrated"},
+		{"integrated", "reported"},
+		{"integrating", "reported"},
 	} {
 		// A turn that gave nothing goes back to where it came from, which the states alone do not tell: from
 		// there the promise of approved holds, see TestPromisesOfStates.
