@@ -167,8 +167,8 @@ func (r *Room) Overlay(ctx context.Context, base gitstate.OID, paths []string) (
 	slices.Sort(paths)
 	var present []string
 	for _, path := range slices.Compact(paths) {
-		if !filepath.IsLocal(path) {
-			return nil, fmt.Errorf("overlay %q: not a path in the tree", path)
+		if !filepath.IsLocal(path) || slices.ContainsFunc(strings.Split(path, "/"), func(c string) bool { return strings.EqualFold(c, ".git") }) {
+			return nil, fmt.Errorf("overlay %q: not a path in a tree", path)
 		}
 		e, ok := entries[path]
 		switch {
@@ -238,14 +238,20 @@ func hashFile(path string) (sum string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// RemoveRoom removes the room of that name that a killed process left in root. It is no error if there
+// is none.
+func RemoveRoom(root, name string) error { return removeRoom(filepath.Join(root, ".rooms", name)) }
+
 // Close removes the room, read-only folders in it too. It may be called more than once.
-func (r *Room) Close(context.Context) error {
-	if err := durable.RemoveAll(r.path); err != nil {
+func (r *Room) Close(context.Context) error { return removeRoom(r.path) }
+
+func removeRoom(path string) error {
+	if err := durable.RemoveAll(path); err != nil {
 		return err
 	}
-	if left, err := os.ReadDir(filepath.Dir(r.path)); err == nil && len(left) == 0 {
+	if left, err := os.ReadDir(filepath.Dir(path)); err == nil && len(left) == 0 {
 		// Another room may appear at any time; then the folder stays.
-		_ = durable.Remove(filepath.Dir(r.path))
+		_ = durable.Remove(filepath.Dir(path))
 	}
 	return nil
 }

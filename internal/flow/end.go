@@ -74,6 +74,9 @@ func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error 
 	if err != nil {
 		return err
 	}
+	if err := s.removeScratch(phase.ID); err != nil {
+		return err
+	}
 	if string(tree) == start.StartTree {
 		return s.forgetTurn(ctx, phase, files)
 	}
@@ -259,6 +262,9 @@ func (s *Session) unblock(ctx context.Context, phase *gitstate.Phase) error {
 
 // stepBack ends a phase without a worker whose owner is gone, in the state that it began in.
 func (s *Session) stepBack(ctx context.Context, phase *gitstate.Phase) error {
+	if err := s.removeRooms(&phase.Run); err != nil {
+		return err
+	}
 	events, err := s.Ledger.History(ctx, phase.ID)
 	if err != nil {
 		return err
@@ -458,7 +464,7 @@ func (s *Session) Cleanup(ctx context.Context, id gitstate.RunID, by gitstate.Tr
 	if err := s.worktreeOf(&phase.Run).Remove(ctx); err != nil {
 		return nil, err
 	}
-	if err := durable.RemoveAll(s.liveFolder(id)); err != nil {
+	if err := errors.Join(s.removeRooms(&phase.Run), s.removeScratch(id), durable.RemoveAll(s.liveFolder(id))); err != nil {
 		return nil, err
 	}
 	err = phase.Append(ctx, gitstate.Event{

@@ -2,12 +2,15 @@ package flow
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/config"
@@ -254,9 +257,51 @@ func (t *turn) openLogs() error {
 			return err
 		}
 	}
+	if err := t.s.removeScratch(t.phase.ID); err != nil {
+		return err
+	}
 	var err error
-	t.scratch, err = durable.MkdirTemp("", "git-spot-worker-")
+	t.scratch, err = durable.MkdirTemp(t.s.tempDir(), t.s.scratchPrefix(t.phase.ID))
 	return err
+}
+
+// tempDir is where workers get their private folders: not below the worktrees, whose paths can be too
+// long for the sockets that programs make there.
+func (s *Session) tempDir() string {
+	if dir := s.Getenv("TMPDIR"); filepath.IsAbs(dir) {
+		return dir
+	}
+	return os.TempDir()
+}
+
+// scratchPrefix begins the names of the private folders of a run's workers, and no others.
+func (s *Session) scratchPrefix(id gitstate.RunID) string {
+	sum := sha256.Sum256([]byte(s.Repo.CommonDir + "\x00" + string(id)))
+	return fmt.Sprintf("git-spot-%x-", sum[:6])
+}
+
+// removeScratch removes the private folders that killed turns of a run left. The caller holds the run's
+// lock. In a shared folder others may have made something of that name; it is not ours.
+func (s *Session) removeScratch(id gitstate.RunID) error {
+	entries, err := os.ReadDir(s.tempDir())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), s.scratchPrefix(id)) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+			continue
+		}
+		errs = append(errs, durable.RemoveAll(filepath.Join(s.tempDir(), e.Name())))
+	}
+	return errors.Join(errs...)
 }
 
 func (t *turn) close(ctx context.Context) error {

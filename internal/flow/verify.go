@@ -59,7 +59,7 @@ func (e *VerificationError) Code() schemas.Code { return e.Reason }
 // room that holds exactly the candidate's tree, with locked paths from base.
 //
 // A clean room that cannot be made leaves the run implemented and is an error; a red verification is
-// a result.
+// a result. A run that is verified again claims a slot again: CONCURRENCY_LIMIT.
 func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *VerifyResult, err error) {
 	phase, ctx, err := s.Ledger.Begin(ctx, id, "verify", gitstate.ByVerify)
 	if err != nil {
@@ -74,6 +74,9 @@ func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *Verify
 	}
 	contract, err := s.Contract(ctx, &phase.Run)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns); err != nil { // reviewing has none
 		return nil, err
 	}
 	from := phase.State.State
@@ -155,7 +158,7 @@ func (s *Session) runInRoom(ctx context.Context, phase *gitstate.Phase, subject 
 	if err != nil {
 		return err
 	}
-	room, err := worktree.NewRoom(ctx, s.Repo, filepath.Dir(phase.State.Worktree), fmt.Sprintf("%s-%d", phase.ID, v.Attempt), subject.Diff.Candidate)
+	room, err := worktree.NewRoom(ctx, s.Repo, filepath.Dir(phase.State.Worktree), roomName(phase.ID, v.Attempt), subject.Diff.Candidate)
 	if err != nil {
 		return err
 	}
@@ -202,6 +205,18 @@ func (s *Session) runInRoom(ctx context.Context, phase *gitstate.Phase, subject 
 		v.Gates = verify.Tampered(v.Gates, change.ExecutableConfig)
 	}
 	return nil
+}
+
+// roomName is the name of the clean room of an attempt.
+func roomName(id gitstate.RunID, attempt int) string { return fmt.Sprintf("%s-%d", id, attempt) }
+
+// removeRooms removes what killed verifications of the run left.
+func (s *Session) removeRooms(run *gitstate.Run) error {
+	var errs []error
+	for n := 1; n <= run.State.Attempt; n++ {
+		errs = append(errs, worktree.RemoveRoom(filepath.Dir(run.State.Worktree), roomName(run.ID, n)))
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Session) recordVerification(ctx context.Context, phase *gitstate.Phase, v *schemas.Verification, diff *gitstate.Diff) error {
