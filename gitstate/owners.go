@@ -237,6 +237,9 @@ func (l *Ledger) Reserve(ctx context.Context, id RunID, command string, limit in
 	if err = l.vacant(ctx, id); err == nil {
 		err = l.ClaimSlot(ctx, p, limit)
 	}
+	if exists, ok := errors.AsType[*ExistsError](err); ok && exists.Ref == RunRef(id) {
+		return nil, ctx, errors.Join(err, lock.Unlock()) // its file is that run's
+	}
 	if err != nil {
 		return nil, ctx, errors.Join(err, p.Close())
 	}

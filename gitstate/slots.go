@@ -72,10 +72,7 @@ func (l *Ledger) ClaimSlot(ctx context.Context, p *Phase, limit int) error {
 	if err != nil {
 		return err
 	}
-	blob, err := l.store.WriteBlob(ctx, data)
-	if err != nil {
-		return err
-	}
+	blob := OID("")
 	for try := 0; ; try++ {
 		slots, err := l.readSlots(ctx)
 		if err != nil {
@@ -84,6 +81,11 @@ func (l *Ledger) ClaimSlot(ctx context.Context, p *Phase, limit int) error {
 		number, old := choose(slots, p.ID, limit)
 		if number == 0 {
 			return &ConcurrencyError{Max: limit, Holders: holders(slots)}
+		}
+		if blob == "" { // not before there is a slot: a refusal leaves nothing behind
+			if blob, err = l.store.WriteBlob(ctx, data); err != nil {
+				return err
+			}
 		}
 		err = l.store.Update(ctx, []RefUpdate{{Ref: slotRef(number), New: blob, Old: old}})
 		if err == nil {

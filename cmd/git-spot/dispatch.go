@@ -52,8 +52,8 @@ no run could be created nothing is printed. The exit status is that of the worst
 		Flags: opts.flags(),
 		Metadata: help("git spot dispatch --task task.json", append(turnCodes(),
 			schemas.CodeContractInvalid, schemas.CodeConcurrencyLimit, schemas.CodeVerificationFailed)...),
-		Action: func(ctx context.Context, _ *cli.Command) error {
-			if err := opts.check(); err != nil {
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := opts.check(c); err != nil {
 				return err
 			}
 			return runDispatch(ctx, e, opts)

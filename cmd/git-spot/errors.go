@@ -153,8 +153,18 @@ func hints(code schemas.Code, err error) []string {
 		return []string{"git spot schema review-result"}
 	case schemas.CodeLedgerCorrupt:
 		return []string{"git spot fsck"}
-	case schemas.CodeWorkerSetup, schemas.CodeWorkerAuth, schemas.CodeWorkerCapability:
+	case schemas.CodeWorkerSetup, schemas.CodeWorkerAuth, schemas.CodeWorkerCapability, schemas.CodeConfigInvalid:
 		return []string{"git spot doctor"}
+	case schemas.CodeFileNotFound:
+		return []string{"a relative path is taken from -C DIR, or from here without it; - is standard input"}
+	case schemas.CodeHighRiskBlocked:
+		return []string{"do it yourself, or hand out the parts of it that are of lower risk"}
+	case schemas.CodeSandboxUnavailable:
+		return []string{"git config spot.sandbox prefer goes on without one, and every receipt says so"}
+	case schemas.CodeInterrupted:
+		return []string{"git spot list shows where the run stands"}
+	case schemas.CodeInternal:
+		return []string{"run it again with GIT_SPOT_TRACE=1 to see what was called"}
 	default:
 		return nil
 	}
@@ -236,6 +246,29 @@ var advice = []func(error) []string{
 		return []string{"git log -1 " + string(gitstate.CandidateRef(e.ID))}
 	}),
 
+	about(func(e *flow.NoSourceError) []string {
+		if e.Source == "" {
+			return []string{"git spot integrate --id " + string(e.ID) + " --onto BRANCH"}
+		}
+		return []string{"git spot integrate --id " + string(e.ID)}
+	}),
+	about(func(*flow.RevisionError) []string { return []string{"git log --oneline --all"} }),
+
+	about(func(e *review.EvidenceError) []string {
+		if len(e.Missing) > 0 {
+			return []string{"--evidence " + e.Missing[0] + "=TEXT, or an entry of evidence in the review, says why it is met"}
+		}
+		return nil
+	}),
+	about(func(*review.FindingsError) []string {
+		return []string{"git spot revise hands them to the worker; one that is settled is marked resolved"}
+	}),
+	about(func(e *review.UnverifiedError) []string {
+		if e.Reason == "" {
+			return []string{"git spot verify"}
+		}
+		return []string{"git spot inspect shows what failed, git spot revise hands it to the worker"}
+	}),
 	about(func(*review.LimitError) []string { return []string{"git spot abort, then git spot report"} }),
 	about(func(*review.HashError) []string {
 		return []string{"git spot inspect shows the change's diffSha256 and what verified it"}

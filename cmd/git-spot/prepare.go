@@ -78,8 +78,8 @@ leaves nothing behind.`,
 		Metadata: help("git spot prepare --task task.json --id fix-login", append(repositoryCodes(),
 			schemas.CodeFileNotFound, schemas.CodeContractInvalid, schemas.CodeConfigInvalid, schemas.CodeHighRiskBlocked, schemas.CodeWorkerCapability,
 			schemas.CodeWorkerSetup, schemas.CodeHeadUnborn, schemas.CodeRunExists, schemas.CodeConcurrencyLimit, schemas.CodeDiskFull)...),
-		Action: func(ctx context.Context, _ *cli.Command) error {
-			if err := opts.check(); err != nil {
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := opts.check(c); err != nil {
 				return err
 			}
 			return runPrepare(ctx, e, opts)
@@ -87,9 +87,15 @@ leaves nothing behind.`,
 	}
 }
 
-func (o *prepareOptions) check() error {
+func (o *prepareOptions) check(c *cli.Command) error {
 	if err := o.contract.check(); err != nil {
 		return err
+	}
+	// An empty value is a variable that was not set, and not the wish for a default.
+	for name, value := range map[string]string{"id": o.id, "profile": o.profile, "model": o.model, "base": o.base} {
+		if c.IsSet(name) && value == "" {
+			return usagef("--%s is empty", name)
+		}
 	}
 	if o.id != "" {
 		if _, err := gitstate.ParseRunID(o.id); err != nil {

@@ -34,6 +34,13 @@ func TestMain(m *testing.M) {
 var scriptCmds = map[string]func(*testscript.TestScript, bool, []string){
 	"status": cmdStatus,
 	"json":   cmdJSON,
+
+	"project": cmdProject, // loop_test.go
+	"task":    cmdTask,
+	"envjson": cmdEnvJSON,
+	"refused": cmdRefused,
+	"fails":   cmdFails,
+	"settled": cmdSettled,
 }
 
 func TestScript(t *testing.T) {
@@ -45,6 +52,7 @@ func TestScript(t *testing.T) {
 		UpdateScripts:       *update,
 		Setup:               setupScript,
 		Cmds:                scriptCmds,
+		Condition:           scriptCondition,
 	})
 }
 

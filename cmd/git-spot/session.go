@@ -39,7 +39,10 @@ func (e *env) open(ctx context.Context) (*session, error) {
 func (e *env) discover(ctx context.Context) (*gitexec.Repo, error) {
 	dir, err := filepath.Abs(e.global.dir)
 	if err != nil {
-		return nil, err
+		return nil, &codedError{
+			code: schemas.CodeNotARepository, message: "the working directory has gone: " + err.Error(),
+			hints: []string{"run it in a repository, or name one with -C DIR"}, err: err,
+		}
 	}
 	return gitexec.Discover(ctx, gitexec.Options{Dir: dir, GitDir: e.global.gitDir, Getenv: e.getenv})
 }

@@ -31,6 +31,9 @@ func (f *reviewFlags) check() error {
 		return usagef("--review and the parts of a review exclude each other")
 	case f.file == "" && f.diffSHA256 == "":
 		return usagef("--review FILE is required, or --diff-sha256 HASH and the other parts of a review")
+	case f.file == "":
+		_, err := review.FromFlags("", f.diffSHA256, f.evidence, f.findings)
+		return err
 	}
 	return nil
 }
