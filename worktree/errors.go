@@ -93,6 +93,11 @@ func (e *ReuseError) Code() schemas.Code { return schemas.CodeContractInvalid }
 
 // SourceError is a branch or a checkout that does not let the approved commit in. Nothing of the
 // user's was changed.
+//
+// A checkout is clean if no tracked file differs from HEAD in the index or in the work tree, no merge,
+// rebase, cherry-pick, revert or bisect is in progress, and nothing untracked, ignored or not, lies
+// where a file will be written. Other untracked files do not matter. A submodule whose HEAD is not the
+// recorded commit is a difference; changes inside it are not looked for.
 type SourceError struct {
 	Reason   schemas.Code // SOURCE_DIRTY or SOURCE_MOVED
 	Branch   string

@@ -224,6 +224,16 @@ func TestKinds(t *testing.T) {
 				t.Errorf("src/a.txt is stored as %s, its copy as %s", a, n)
 			}
 
+			// The worker's own commit works, and changes nothing of that.
+			b.unchanged(func() {
+				git(t, b.w.Path(), "add", "-A")
+				git(t, b.w.Path(), "commit", "-qm", "own")
+				git(t, b.w.Path(), "log", "-1", "--stat")
+			})
+			if again := b.snapshot(); again.Commit != snap.Commit {
+				t.Errorf("after the worker's commit the snapshot is %+v", again)
+			}
+
 			room, err := worktree.NewRoom(t.Context(), b.repo, b.spec.Root, "room", snap.Commit)
 			if err != nil {
 				t.Fatal(err)

@@ -566,12 +566,14 @@ func TestLandRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := map[gitstate.RunID]gitstate.OID{"run-1": gitstate.OID(p.New), "run-2": other}
-	results := make(chan error, len(ids))
+	plans := map[gitstate.RunID]*schemas.Integration{}
 	for id, oid := range ids {
-		plan, err := worktree.PlanLanding(t.Context(), b.repo, "refs/heads/main", b.spec.Base, oid)
-		if err != nil {
+		if plans[id], err = worktree.PlanLanding(t.Context(), b.repo, "refs/heads/main", b.spec.Base, oid); err != nil {
 			t.Fatal(err)
 		}
+	}
+	results := make(chan error, len(ids))
+	for id, plan := range plans {
 		go func() { results <- worktree.Land(t.Context(), b.repo, plan, id) }()
 	}
 	failed := 0

@@ -153,8 +153,10 @@ func TestOverlay(t *testing.T) {
 	if got := read(t, filepath.Join(outside, "x")); got != "precious\n" {
 		t.Errorf("the file outside is %q", got)
 	}
-	if _, err := room.Overlay(t.Context(), b.spec.Base, []string{"../x"}); err == nil {
-		t.Error("a path outside was taken")
+	for _, path := range []string{"../x", "/etc/passwd", ".git", "a/.GIT/x"} {
+		if _, err := room.Overlay(t.Context(), b.spec.Base, []string{path}); err == nil {
+			t.Errorf("%q was taken", path)
+		}
 	}
 }
 

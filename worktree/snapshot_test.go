@@ -333,6 +333,38 @@ func glob(t *testing.T, pattern string) []string {
 	return found
 }
 
+func TestSnapshotSubmodules(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ script, changes, nested, skipped string }{
+		"untouched":    {`touch src/a.txt`, "", "", ""},
+		"edited":       {`echo x >> lib/lib.txt`, "", "", "lib"},
+		"added":        {`echo x > lib/new`, "", "", "lib"},
+		"edited below": {`echo x >> lib/inner/README`, "", "", "lib"},
+		"repository":   {`git init -q lib`, "", "lib", "lib"},
+		"removed":      {`rm -r lib`, "D lib", "", ""},
+		"file":         {`rm -r lib; echo x > lib`, "T lib", "", ""},
+		"link":         {`rm -r lib; ln -s src lib`, "T lib", "", ""},
+		"moved":        {`mv lib other`, "D lib\nA other/.gitignore\nA other/.gitmodules\nA other/README\nA other/inner/.gitignore\nA other/inner/README\nA other/inner/link\nA other/inner/src/a.txt\nA other/inner/src/b.txt\nA other/inner/tests/check.sh\nA other/lib.txt\nA other/link\nA other/src/a.txt\nA other/src/b.txt\nA other/tests/check.sh", "", ""},
+		"attributes":   {`echo '* -text' > .gitattributes; echo x >> lib/lib.txt; rm README`, "A .gitattributes\nD README", "", "lib"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := prepare(t, withSubmodule(t, newRepo(t)))
+			if got := read(t, b.path("lib/lib.txt")); got != "library\n" {
+				t.Fatalf("lib/lib.txt is %q", got)
+			}
+			sh(t, b.w.Path(), tc.script)
+			snap := b.snapshot()
+			if got := b.changes(snap.Commit); got != tc.changes {
+				t.Errorf("changes\n%s\nwant\n%s", got, tc.changes)
+			}
+			if n, s := strings.Join(snap.Nested, " "), strings.Join(snap.Skipped, " "); n != tc.nested || s != tc.skipped {
+				t.Errorf("nested %q, skipped %q", n, s)
+			}
+		})
+	}
+}
+
 // A worker can set the times and keep the size of a file, but not its change time.
 func TestSnapshotForgedTimes(t *testing.T) {
 	t.Parallel()

@@ -15,11 +15,6 @@ import (
 	"github.com/git-spot/git-spot/schemas"
 )
 
-// A checkout is clean enough to be landed in if no tracked file differs from HEAD in the index or in
-// the work tree, no merge, rebase, cherry-pick, revert or bisect is under way, and nothing untracked,
-// ignored or not, lies where a file will be written. Other untracked files do not matter. A submodule
-// whose HEAD is not the recorded commit is a difference; changes inside it are not looked for.
-
 // source is the branch to land on and the checkout that has it.
 type source struct {
 	repo   *gitexec.Repo // seen from the checkout, or from the common directory if there is none
