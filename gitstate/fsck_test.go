@@ -62,6 +62,12 @@ func TestFsckFindsDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	landed := repository(t, "sha1")
+	l := open(t, landed)
+	land(t, l, landed, "before")
+	cand, approved := land(t, l, landed, "x1")
+	land(t, l, landed, "y1")
+	clean(t, l)
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, dir string, c candidate, approved string)
 		want  []gitstate.ProblemCode // of x1, each at least once, and no other
@@ -152,12 +158,10 @@ func TestFsckFindsDamage(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			dir := repository(t, "sha1")
-			l := open(t, dir)
-			land(t, l, dir, "before")
-			cand, approved := land(t, l, dir, "x1")
-			land(t, l, dir, "y1")
-			clean(t, l)
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(landed)); err != nil {
+				t.Fatal(err)
+			}
 			loose := filepath.Join(dir, ".git/refs/spot/runs/x1")
 			head, err := os.ReadFile(loose)
 			if err != nil {
