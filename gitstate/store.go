@@ -458,6 +458,7 @@ func (s *store) Update(ctx context.Context, updates []RefUpdate) error {
 			return err
 		}
 	}
+	folders := s.refFolders(updates)
 	if err := fault.At(fault.RefUpdate, string(updates[0].Ref)); err != nil {
 		return err
 	}
@@ -465,7 +466,7 @@ func (s *store) Update(ctx context.Context, updates []RefUpdate) error {
 		return err
 	}
 	if gitexec.Synced(ctx) {
-		return s.saveRefs(updates)
+		return s.saveRefs(folders)
 	}
 	return nil
 }
@@ -525,15 +526,31 @@ func (s *store) saveObjects() error {
 	return nil
 }
 
-// saveRefs flushes the folders of refs. Git has flushed the files.
-func (s *store) saveRefs(updates []RefUpdate) error {
-	folders := map[string]bool{s.repo.CommonDir: true}
+// refFolders are the folders that an update changes: those of the refs, those in which git will have to make
+// folders, and that of packed-refs, from which it deletes.
+func (s *store) refFolders(updates []RefUpdate) []string {
+	var folders []string
 	for _, u := range updates {
-		for at := filepath.Dir(string(u.Ref)); at != "."; at = filepath.Dir(at) {
-			folders[filepath.Join(s.repo.CommonDir, at)] = true
+		for at := filepath.Join(s.repo.CommonDir, filepath.Dir(string(u.Ref))); ; at = filepath.Dir(at) {
+			folders = append(folders, at)
+			if _, err := os.Lstat(at); err == nil || at == s.repo.CommonDir {
+				break
+			}
+		}
+		if u.New.IsZero() {
+			folders = append(folders, s.repo.CommonDir)
 		}
 	}
-	for folder := range folders {
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// saveRefs flushes folders of refs. Git has flushed the files, and may have removed a folder with its last ref.
+func (s *store) saveRefs(folders []string) error {
+	for _, folder := range folders {
+		for _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) && folder != s.repo.CommonDir; _, err = os.Lstat(folder) {
+			folder = filepath.Dir(folder)
+		}
 		if err := flush(folder); err != nil {
 			return err
 		}

@@ -21,4 +21,7 @@ func TestLibgit2(t *testing.T) {
 	statetest.Suite{Open: libgit2, Process: "TestLibgit2Process"}.Run(t)
 }
 
-func TestLibgit2Process(t *testing.T) { statetest.Helper(t, libgit2) }
+func TestLibgit2Process(t *testing.T) {
+	t.Parallel()
+	statetest.Helper(t, libgit2)
+}

@@ -59,7 +59,10 @@ func TestPlumbingSHA256(t *testing.T) {
 	}.Run(t)
 }
 
-func TestPlumbingProcess(t *testing.T) { statetest.Helper(t, plumbing) }
+func TestPlumbingProcess(t *testing.T) {
+	t.Parallel()
+	statetest.Helper(t, plumbing)
+}
 
 func TestRepositoryKinds(t *testing.T) {
 	t.Parallel()
@@ -108,7 +111,11 @@ func TestForeignOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	if backend.Name != "plumbing" || backend.Reason == "" {
 		t.Errorf("got %+v", backend)
 	}

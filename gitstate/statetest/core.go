@@ -153,9 +153,15 @@ func coreObjects(t *testing.T, s gitstate.Store, dir, name string) {
 	empty := must[gitstate.OID](t)(s.WriteTree(ctx, nil))
 	head := oid(t, Git(t, dir, "rev-parse", "HEAD"))
 	entries := []gitstate.TreeEntry{
-		{Mode: "100644", OID: blobs[0], Name: "a0"}, {Mode: "040000", OID: empty, Name: "a"}, {Mode: "100755", OID: blobs[2], Name: "a-"},
-		{Mode: "120000", OID: blobs[2], Name: "link"}, {Mode: "160000", OID: head, Name: "module"}, {Mode: "100644", OID: blobs[4], Name: "line\nfeed"},
-		{Mode: "100644", OID: blobs[4], Name: " tab\tand \"quotes\" \\"}, {Mode: "100644", OID: blobs[4], Name: "-\xff\xc0"}, {Mode: "100644", OID: blobs[6], Name: "é"},
+		{Mode: "100644", OID: blobs[0], Name: "a0"},
+		{Mode: "040000", OID: empty, Name: "a"},
+		{Mode: "100755", OID: blobs[2], Name: "a-"},
+		{Mode: "120000", OID: blobs[2], Name: "link"},
+		{Mode: "160000", OID: head, Name: "module"},
+		{Mode: "100644", OID: blobs[4], Name: "line\nfeed"},
+		{Mode: "100644", OID: blobs[4], Name: " tab\tand \"quotes\" \\"},
+		{Mode: "100644", OID: blobs[4], Name: "-\xff\xc0"},
+		{Mode: "100644", OID: blobs[6], Name: "é"},
 	}
 	var table strings.Builder
 	for _, e := range entries {
@@ -176,9 +182,15 @@ func coreObjects(t *testing.T, s gitstate.Store, dir, name string) {
 		t.Errorf("empty tree: got %s, want %s", empty, want)
 	}
 	for _, bad := range [][]gitstate.TreeEntry{
-		{{Mode: "100644", OID: blobs[0], Name: ""}}, {{Mode: "100644", OID: blobs[0], Name: "a/b"}}, {{Mode: "100644", OID: blobs[0], Name: ".."}},
-		{{Mode: "100644", OID: blobs[0], Name: ".Git"}}, {{Mode: "100644", OID: blobs[0], Name: "nul\x00"}}, {{Mode: "100600", OID: blobs[0], Name: "x"}},
-		{{Mode: "100644", OID: gitstate.ZeroOID, Name: "x"}}, {{Mode: "100644", OID: "", Name: "x"}}, {{Mode: "100644", OID: "HEAD", Name: "x"}},
+		{{Mode: "100644", OID: blobs[0], Name: ""}},
+		{{Mode: "100644", OID: blobs[0], Name: "a/b"}},
+		{{Mode: "100644", OID: blobs[0], Name: ".."}},
+		{{Mode: "100644", OID: blobs[0], Name: ".Git"}},
+		{{Mode: "100644", OID: blobs[0], Name: "nul\x00"}},
+		{{Mode: "100600", OID: blobs[0], Name: "x"}},
+		{{Mode: "100644", OID: gitstate.ZeroOID, Name: "x"}},
+		{{Mode: "100644", OID: "", Name: "x"}},
+		{{Mode: "100644", OID: "HEAD", Name: "x"}},
 		{{Mode: "100644", OID: blobs[0], Name: "x"}, {Mode: "040000", OID: empty, Name: "x"}},
 	} {
 		if got, err := s.WriteTree(ctx, bad); err == nil {

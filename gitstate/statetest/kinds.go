@@ -1,6 +1,7 @@
 package statetest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -273,7 +274,7 @@ func reftable(t *testing.T, probe Probe, set func(kind, column, text string)) {
 	Git(t, dir, "config", "--file", file, "core.repositoryFormatVersion", "1")
 	Git(t, dir, "config", "--file", file, "extensions.refStorage", "reftable")
 	_, err := gitexec.Discover(t.Context(), Options(dir))
-	coded, ok := err.(schemas.Coded)
+	coded, ok := errors.AsType[schemas.Coded](err)
 	if !ok || coded.Code() != schemas.CodeRepoUnsupported {
 		t.Errorf("got %v", err)
 	}

@@ -183,6 +183,7 @@ func TestDiscover(t *testing.T) {
 
 // TestHookHelper is the program of TestDiscoverFromHook.
 func TestHookHelper(t *testing.T) {
+	t.Parallel()
 	out := os.Getenv("HOOK_OUTPUT")
 	if out == "" {
 		return
@@ -441,7 +442,8 @@ func TestHostileConfiguration(t *testing.T) {
 		{Args: []string{"diff", "-p", "HEAD"}, WorkTree: dir},
 		{Args: []string{"diff-index", "-p", "HEAD"}, WorkTree: dir},
 		{Args: []string{"diff-tree", "-p", "--root", "HEAD"}},
-		{Args: []string{"log", "-p"}}, {Args: []string{"show", "HEAD"}},
+		{Args: []string{"log", "-p"}},
+		{Args: []string{"show", "HEAD"}},
 		{Args: []string{"update-index", "--add", "sub/file"}, WorkTree: dir, Index: index},
 		{Args: []string{"checkout-index", "-f", "-a"}, WorkTree: dir, Index: index},
 		{Args: []string{"update-ref", "refs/x/y", "HEAD"}},
