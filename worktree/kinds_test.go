@@ -226,7 +226,7 @@ func TestKinds(t *testing.T) {
 
 			// The worker's own commit works, and changes nothing of that.
 			b.unchanged(func() {
-				git(t, b.w.Path(), "add", "-A")
+				git(t, b.w.Path(), "add", "-A", "--sparse")
 				git(t, b.w.Path(), "commit", "-qm", "own")
 				git(t, b.w.Path(), "log", "-1", "--stat")
 			})
