@@ -342,7 +342,7 @@ var dues = []struct {
 	{schemas.StateCleaned, nil, ""},
 	{schemas.StateInterrupted, nil, "recover --id ID"},
 	{schemas.StateBlocked, blockedBy(schemas.BlockedEnvironment), "recover --id ID"},
-	{schemas.StateBlocked, moved, "integrate --id ID --rebase"},
+	{schemas.StateBlocked, moved, "abort --id ID"}, // until there is a rebase; integrate would refuse for ever
 	{schemas.StateBlocked, blockedBy(schemas.BlockedSource), "integrate --id ID"},
 	{schemas.StateBlocked, nil, "report --id ID"},
 	{schemas.StateFailed, nil, "report --id ID"},

@@ -402,7 +402,7 @@ func TestDue(t *testing.T) {
 		{state: "interrupted", want: "git spot recover --id x1"},
 		{state: "blocked:environment", want: "git spot recover --id x1"},
 		{state: "blocked:source", want: "git spot integrate --id x1"},
-		{state: "blocked:source", change: func(s *schemas.RunState) { s.Blocked.Code = schemas.CodeSourceMoved }, want: "git spot integrate --id x1 --rebase"},
+		{state: "blocked:source", change: func(s *schemas.RunState) { s.Blocked.Code = schemas.CodeSourceMoved }, want: "git spot abort --id x1"},
 		{state: "blocked:gate", want: "git spot report --id x1"},
 		{state: "failed", want: "git spot report --id x1"},
 		{state: "aborted", want: "git spot report --id x1"},
@@ -445,9 +445,6 @@ func TestDueIsAllowed(t *testing.T) {
 						continue
 					}
 					by := gitstate.Trigger(strings.Fields(due)[2])
-					if strings.HasSuffix(due, "--rebase") {
-						by = gitstate.ByRebase
-					}
 					if !gitstate.Allowed(s, by, gone) {
 						t.Errorf("%v, verdict %q, gone %v: %s is due and not allowed", n, verdict, gone, due)
 					}
