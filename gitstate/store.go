@@ -95,13 +95,17 @@ type RefUpdate struct {
 // ConflictError says that a ref was not at its expected value. Nothing was written; who read the value
 // again may retry.
 type ConflictError struct {
-	Ref       Ref
-	Want, Got OID // zeros for absent
+	Ref  Ref
+	Want OID // zeros for absent
+	Got  OID // zeros for absent; empty if it has moved again since
 }
 
 func (e *ConflictError) Error() string {
 	name := func(o OID) string {
-		if o.IsZero() {
+		switch {
+		case o == "":
+			return "moving"
+		case o.IsZero():
 			return "absent"
 		}
 		return string(o)

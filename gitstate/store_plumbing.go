@@ -54,7 +54,10 @@ func (p *plumbing) read(ctx context.Context, oid OID) (kind string, data []byte,
 			return 0, fmt.Errorf("git cat-file answered %q: %w", line, errGone)
 		}
 		kind = words[1]
-		return strconv.ParseInt(words[2], 10, 64)
+		if size, err = strconv.ParseInt(words[2], 10, 64); err != nil {
+			return 0, errGone
+		}
+		return size, nil
 	}
 	err = p.objects.use(ctx, func(git *gitexec.Pipe) error {
 		size, err := ask(git, "info")
@@ -193,16 +196,35 @@ func (p *plumbing) update(ctx context.Context, updates []RefUpdate) error {
 
 	late, end := linger(ctx)
 	defer end()
-	out, err := p.repo.Run(late, gitexec.Call{
-		Args: []string{"update-ref", "--no-deref", "--stdin", "-z"}, Stdin: &request,
-		// The Store waits by itself, and no longer than it says.
-		Config: []string{"core.filesRefLockTimeout=0", "core.packedRefsTimeout=0"},
-	})
-	if err == nil || late.Err() != nil {
-		return err
+	for try := 1; ; try++ {
+		out, refusal := p.repo.Run(late, gitexec.Call{
+			Args: []string{"update-ref", "--no-deref", "--stdin", "-z"}, Stdin: bytes.NewReader(request.Bytes()),
+			// The Store waits by itself, and no longer than it says.
+			Config: []string{"core.filesRefLockTimeout=0", "core.packedRefsTimeout=0"},
+		})
+		if refusal == nil || late.Err() != nil {
+			return refusal
+		}
+		err := p.explain(late, updates, bytes.Contains(out, []byte("prepare: ok\n")), refusal)
+		if !errors.Is(err, errUnexplained) {
+			return err
+		}
+		if try < 3 && ctx.Err() == nil {
+			continue // a ref may have been elsewhere for a moment
+		}
+		if e, ok := errors.AsType[*gitexec.Error](refusal); ok {
+			for _, u := range updates {
+				if e.Elsewhere() == string(u.Ref) {
+					return &ConflictError{Ref: u.Ref, Want: u.Old}
+				}
+			}
+		}
+		return refusal
 	}
-	return p.explain(late, updates, bytes.Contains(out, []byte("prepare: ok\n")), err)
 }
+
+// errUnexplained says that refs and lock files show no reason for a refusal.
+var errUnexplained = errors.New("refused for no visible reason")
 
 // linger returns a context that ends a moment after ctx: a transaction takes milliseconds, and git should
 // not be stopped in the middle of one unless it hangs.
@@ -222,7 +244,7 @@ func linger(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // explain finds out from the refs themselves why an update was refused, or what became of it if git ended
-// while it was committing.
+// while it was committing. The error is errUnexplained if they show nothing.
 func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing bool, refusal error) error {
 	there, moved := true, true
 	var conflict *ConflictError
@@ -255,11 +277,6 @@ func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing 
 		return &LockError{Path: e.Lock()}
 	}
 	for _, u := range updates {
-		if wasElsewhere(refusal, u.Ref) {
-			return &ConflictError{Ref: u.Ref, Want: u.Old, Got: u.Old}
-		}
-	}
-	for _, u := range updates {
 		if !u.Old.IsZero() {
 			continue
 		}
@@ -278,19 +295,7 @@ func (p *plumbing) explain(ctx context.Context, updates []RefUpdate, committing 
 			return &RefNameError{Ref: u.Ref, Other: values[0].Ref}
 		}
 	}
-	return refusal
-}
-
-// wasElsewhere reports whether git refused a swap because ref was not at its old value. By the time that
-// the refs are looked at again it may be back there.
-func wasElsewhere(refusal error, ref Ref) bool {
-	e, ok := errors.AsType[*gitexec.Error](refusal)
-	if !ok {
-		return false
-	}
-	_, why, _ := strings.Cut(e.Stderr, "cannot lock ref '"+string(ref)+"': ")
-	return strings.HasPrefix(why, "reference already exists") || strings.HasPrefix(why, "is at ") ||
-		strings.HasPrefix(why, "unable to resolve reference")
+	return errUnexplained
 }
 
 func same(a, b OID) bool { return a == b || a.IsZero() && b.IsZero() }

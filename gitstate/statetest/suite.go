@@ -54,6 +54,7 @@ func (s Suite) Run(t *testing.T) {
 		{"killed writers", killedWriters},
 		{"killed git", killedGit},
 		{"lost answer", lostAnswer},
+		{"elsewhere for a moment", elsewhereForAMoment},
 		{"stuck git", stuckGit},
 	} {
 		if s.Only != nil && !slices.Contains(s.Only, c.name) {
@@ -486,6 +487,37 @@ esac`)
 				t.Errorf("%s: delete: %v", exit, err)
 			}
 		}
+	}
+}
+
+// elsewhereForAMoment lets git find a ref elsewhere that is back when anybody looks.
+func elsewhereForAMoment(t *testing.T, s Suite) {
+	dir := s.repository(t)
+	once := filepath.Join(dir, "once")
+	o := Options(dir)
+	o.Program = script(t, `case "$*" in
+*update-ref*)
+	[ -e '`+once+`' ] && exec "$GIT" "$@"
+	[ -e '`+once+`ever' ] || : >'`+once+`'
+	echo "fatal: prepare: cannot lock ref 'refs/spot/x': reference already exists" >&2
+	exit 128;;
+*) exec "$GIT" "$@";;
+esac`)
+	store := s.Open(t, o)
+	blob := must[gitstate.OID](t)(store.WriteBlob(t.Context(), []byte("x")))
+	create := []gitstate.RefUpdate{{Ref: "refs/spot/x", New: blob, Old: gitstate.ZeroOID}}
+	if err := store.Update(t.Context(), create); err != nil {
+		t.Errorf("once: %v", err)
+	}
+	if err := s.open(t, dir).Update(t.Context(), []gitstate.RefUpdate{{Ref: "refs/spot/x", New: gitstate.ZeroOID, Old: blob}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(once, once+"ever"); err != nil {
+		t.Fatal(err)
+	}
+	err := store.Update(t.Context(), create)
+	if e, ok := errors.AsType[*gitstate.ConflictError](err); !ok || e.Ref != "refs/spot/x" || e.Got != "" {
+		t.Errorf("again and again: %v", err)
 	}
 }
 

@@ -122,6 +122,16 @@ func (e *Error) Lock() string {
 	return ""
 }
 
+var elsewhereLine = regexp.MustCompile(`cannot lock ref '(.+)': (?:is at |reference already exists|unable to resolve reference )`)
+
+// Elsewhere is the ref that was not where a compare-and-swap expected it, or empty. By now it may be there.
+func (e *Error) Elsewhere() string {
+	if m := elsewhereLine.FindStringSubmatch(e.Stderr); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
 // Run runs git and returns its standard output. The error is *Error, or the cause of ctx's end.
 func (r *Repo) Run(ctx context.Context, c Call) ([]byte, error) {
 	var out bytes.Buffer

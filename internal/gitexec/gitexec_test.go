@@ -592,6 +592,15 @@ exec "$GIT" "$@"`)
 	if e := run(gitexec.Call{Args: []string{"rev-parse", "--verify", "--end-of-options", "nothing"}}); e.Status != 128 || e.Lock() != "" {
 		t.Errorf("got %+v", e)
 	}
+	for _, u := range []string{
+		"refs/heads/main " + git(t, dir, "rev-parse", "HEAD:sub") + " " + git(t, dir, "rev-parse", "HEAD^{tree}"),
+		"refs/heads/main HEAD 0000000000000000000000000000000000000000", "refs/heads/none HEAD " + git(t, dir, "rev-parse", "HEAD"),
+	} {
+		e := run(gitexec.Call{Args: []string{"update-ref", "--stdin"}, Stdin: strings.NewReader("update " + u + "\n")})
+		if e.Elsewhere() != strings.Fields(u)[0] || e.Lock() != "" {
+			t.Errorf("%s: got %q of %s", u, e.Elsewhere(), e.Stderr)
+		}
+	}
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
