@@ -208,7 +208,7 @@ func childNote(t *testing.T, l *gitstate.Ledger, args []string) error {
 	return nil
 }
 
-// childWrite PREFIX BASE takes one run after the other through its life and says what is written.
+// childWrite PREFIX BASE [once] takes one run after the other through its life and says what is written.
 func childWrite(t *testing.T, l *gitstate.Ledger, args []string) error {
 	ctx := context.Background() // until somebody kills it
 	for n := 0; ; n++ {
@@ -225,5 +225,8 @@ func childWrite(t *testing.T, l *gitstate.Ledger, args []string) error {
 		say("%s approved", id)
 		integrate(t, l, id)
 		say("%s integrated", id)
+		if len(args) > 2 {
+			return nil
+		}
 	}
 }
