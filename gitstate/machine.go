@@ -344,14 +344,18 @@ var dues = []struct {
 	{schemas.StateBlocked, blockedBy(schemas.BlockedEnvironment), "recover --id ID"},
 	{schemas.StateBlocked, moved, "abort --id ID"}, // until there is a rebase; integrate would refuse for ever
 	{schemas.StateBlocked, blockedBy(schemas.BlockedSource), "integrate --id ID"},
+	{schemas.StateBlocked, reported, "cleanup --id ID --discard"},
 	{schemas.StateBlocked, nil, "report --id ID"},
+	{schemas.StateFailed, reported, "cleanup --id ID --discard"},
 	{schemas.StateFailed, nil, "report --id ID"},
+	{schemas.StateAborted, reported, "cleanup --id ID --discard"},
 	{schemas.StateAborted, nil, "report --id ID"},
 }
 
 func exhausted(s *schemas.RunState) bool  { return s.Code == schemas.CodeRevisionLimit }
 func unverified(s *schemas.RunState) bool { return s.Verification == nil }
 func unproven(s *schemas.RunState) bool   { return !proven(s) }
+func reported(s *schemas.RunState) bool   { return s.Reported }
 func sourceless(s *schemas.RunState) bool { return s.Base.Branch == "" }
 
 func moved(s *schemas.RunState) bool {

@@ -404,8 +404,10 @@ func TestDue(t *testing.T) {
 		{state: "blocked:source", want: "git spot integrate --id x1"},
 		{state: "blocked:source", change: func(s *schemas.RunState) { s.Blocked.Code = schemas.CodeSourceMoved }, want: "git spot abort --id x1"},
 		{state: "blocked:gate", want: "git spot report --id x1"},
+		{state: "blocked:gate", change: func(s *schemas.RunState) { s.Reported = true }, want: "git spot cleanup --id x1 --discard"},
 		{state: "failed", want: "git spot report --id x1"},
 		{state: "aborted", want: "git spot report --id x1"},
+		{state: "aborted", change: func(s *schemas.RunState) { s.Reported = true }, want: "git spot cleanup --id x1 --discard"},
 		{state: "done", want: "git spot report --id x1"},
 	} {
 		s := node{"code", c.state}.example()

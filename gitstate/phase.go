@@ -98,6 +98,7 @@ func (p *Phase) append(ctx context.Context, by Trigger, ev Event) error {
 	}
 	standing := StandingOf(ev.To)
 	after.State, after.UpdatedAt, after.Code, after.Owner = ev.To, p.ledger.now().UTC(), ev.Code, nil
+	after.Reported = false
 	if standing.Owned {
 		after.Owner = p.Owner()
 	}

@@ -64,7 +64,8 @@ type RunState struct {
 	Approved     string               `json:"approved,omitempty"` // the approved commit
 	Integration  *Integration         `json:"integration,omitempty"`
 	Blocked      *Blocked             `json:"blocked,omitempty"`
-	Code         Code                 `json:"code,omitempty"` // why the run stands where it stands
+	Code         Code                 `json:"code,omitempty"`     // why the run stands where it stands
+	Reported     bool                 `json:"reported,omitempty"` // report was written since a run that did not land has ended
 
 	Owner    *Owner   `json:"owner,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`

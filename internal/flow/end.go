@@ -375,6 +375,7 @@ func (s *Session) Report(ctx context.Context, id gitstate.RunID) (run *gitstate.
 	err = phase.Append(ctx, gitstate.Event{
 		To: to, Subject: "report", Code: phase.State.Code,
 		Files: map[string][]byte{"metrics.json": document, "report.md": []byte(text)},
+		Apply: func(st *schemas.RunState) { st.Reported = to != schemas.StateReported },
 	})
 	if err != nil {
 		return nil, nil, err
