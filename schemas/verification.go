@@ -45,7 +45,7 @@ type GateResult struct {
 type Overlay struct {
 	Path   string `json:"path"`
 	Source string `json:"source"` // base or reuse
-	SHA256 string `json:"sha256"`
+	SHA256 string `json:"sha256"` // "" if base does not have the file and it was removed
 }
 
 // CommandResult is one command that was run in the clean room.

@@ -1,6 +1,8 @@
 package worktree_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -130,6 +132,42 @@ func TestFingerprint(t *testing.T) {
 }
 
 // TakeFingerprint itself runs nothing that a worker planted.
+func TestFingerprintOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	git(t, dir, "init", "-q")
+	git(t, dir, "config", "user.name", "\xff")
+	path := filepath.Join(t.TempDir(), "fingerprint")
+	before := fingerprint(t, dir)
+	if err := before.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode %v, error %v", info.Mode(), err)
+	}
+	loaded, err := worktree.LoadFingerprint(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := loaded.Compare(fingerprint(t, dir)); len(got.ExecutableConfig)+len(got.Changed) > 0 {
+		t.Errorf("nothing changed, got %+v", got)
+	}
+	git(t, dir, "config", "core.fsmonitor", "touch evil")
+	now := fingerprint(t, dir)
+	if got := loaded.Compare(now).ExecutableConfig; !slices.Equal(got, []string{"core.fsmonitor"}) {
+		t.Errorf("got %q", got)
+	}
+	if _, err := loaded.Undo(t.Context(), open(t, dir), now); err != nil {
+		t.Fatal(err)
+	}
+	if got := before.Compare(fingerprint(t, dir)); len(got.ExecutableConfig) > 0 {
+		t.Errorf("not undone: %+v", got)
+	}
+	if _, err := worktree.LoadFingerprint(path + "x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
 func TestFingerprintRunsNothing(t *testing.T) {
 	t.Parallel()
 	dir := newRepo(t)

@@ -81,6 +81,10 @@ func (s *Session) Approve(ctx context.Context, id gitstate.RunID, verdict *schem
 	if err != nil {
 		return nil, err
 	}
+	candidate, err := s.moveRef(ctx, gitstate.CandidateRef(id), commit)
+	if err != nil {
+		return nil, err
+	}
 	document, err := schemas.MarshalIndent(verdict)
 	if err != nil {
 		return nil, err
@@ -89,7 +93,7 @@ func (s *Session) Approve(ctx context.Context, id gitstate.RunID, verdict *schem
 	err = phase.Append(ctx, gitstate.Event{
 		To: schemas.StateApproved, Subject: "approve",
 		Files: map[string][]byte{attemptFile(strconv.Itoa(st.Attempt), "review.json"): document},
-		Refs:  []gitstate.RefUpdate{{Ref: gitstate.CandidateRef(id), New: commit, Old: candidateBefore(*st)}},
+		Refs:  []gitstate.RefUpdate{candidate},
 		Apply: func(st *schemas.RunState) {
 			st.Review, st.Approved = &summary, string(commit)
 		},
@@ -119,9 +123,19 @@ func (s *Session) Integrate(ctx context.Context, id gitstate.RunID, onto gitstat
 		return nil, err
 	}
 	st := &phase.State
+	if done, err := s.finishLanding(ctx, phase); err != nil || done {
+		return &phase.Run, err
+	}
+	diff, err := s.Ledger.Diff(ctx, gitstate.OID(st.Base.Commit), gitstate.OID(st.Approved))
+	if err != nil {
+		return nil, err
+	}
+	if diff.SHA256 != st.DiffSHA256 || string(diff.Tree) != st.Tree {
+		return nil, &review.HashError{Verified: st.DiffSHA256, Now: diff.SHA256}
+	}
 	plan, err := worktree.PlanLanding(ctx, s.Repo, branch, gitstate.OID(st.Base.Commit), gitstate.OID(st.Approved))
 	if err != nil {
-		return nil, s.blockSource(ctx, phase, err)
+		return nil, s.blockSource(ctx, phase, err, nil)
 	}
 	err = phase.Append(ctx, gitstate.Event{
 		To: schemas.StateIntegrating, Subject: "integrate into " + string(branch),
@@ -139,18 +153,38 @@ func (s *Session) Integrate(ctx context.Context, id gitstate.RunID, onto gitstat
 	return &phase.Run, s.landed(landing, phase)
 }
 
+// finishLanding goes on with a landing that moved the branch and then met something foreign in the
+// checkout. It reports whether the run is integrated now.
+func (s *Session) finishLanding(ctx context.Context, phase *gitstate.Phase) (bool, error) {
+	plan := phase.State.Integration
+	if plan == nil {
+		return false, nil
+	}
+	landed, err := worktree.ResumeLanding(ctx, s.Repo, plan, phase.ID)
+	if err != nil {
+		return false, s.blockSource(ctx, phase, err, plan)
+	}
+	if !landed {
+		return false, nil
+	}
+	if err := phase.Append(ctx, gitstate.Event{To: schemas.StateIntegrating, Subject: "finish the landing on " + plan.Branch}); err != nil {
+		return false, err
+	}
+	return true, s.landed(ctx, phase)
+}
+
 // settleLanding records what a landing that failed came to: the branch says whether it landed. If it
 // did not, everything is as it was before, and the run is approved still or blocked by its source.
 func (s *Session) settleLanding(ctx context.Context, phase *gitstate.Phase, cause error) error {
 	landed, err := worktree.ResumeLanding(ctx, s.Repo, phase.State.Integration, phase.ID)
 	if err != nil {
-		return s.blockSource(ctx, phase, errors.Join(cause, err))
+		return s.blockSource(ctx, phase, errors.Join(cause, err), keptPlan(phase, landed))
 	}
 	if landed {
 		return s.landed(ctx, phase)
 	}
 	if _, source := errors.AsType[*worktree.SourceError](cause); source {
-		return s.blockSource(ctx, phase, cause)
+		return s.blockSource(ctx, phase, cause, nil)
 	}
 	return errors.Join(cause, phase.Append(ctx, gitstate.Event{
 		To: schemas.StateApproved, Subject: "nothing landed",
@@ -163,9 +197,18 @@ func (s *Session) landed(ctx context.Context, phase *gitstate.Phase) error {
 	return phase.Append(ctx, gitstate.Event{To: schemas.StateIntegrated, Subject: "integrated into " + phase.State.Integration.Branch})
 }
 
-// blockSource records that the source is in the way and returns cause. Any other error than
+// keptPlan is the plan of a landing that is to be finished when the source is mended, or nil.
+func keptPlan(phase *gitstate.Phase, landed bool) *schemas.Integration {
+	if landed {
+		return phase.State.Integration
+	}
+	return nil
+}
+
+// blockSource records that the source is in the way and returns cause. Plan is kept for the next
+// integrate if the branch has moved already. Any other error than
 // *worktree.SourceError records nothing: the run stays where recover or the same command finds it.
-func (s *Session) blockSource(ctx context.Context, phase *gitstate.Phase, cause error) error {
+func (s *Session) blockSource(ctx context.Context, phase *gitstate.Phase, cause error, plan *schemas.Integration) error {
 	source, ok := errors.AsType[*worktree.SourceError](cause)
 	if !ok {
 		return cause
@@ -175,7 +218,7 @@ func (s *Session) blockSource(ctx context.Context, phase *gitstate.Phase, cause 
 	}
 	return errors.Join(cause, phase.Append(ctx, gitstate.Event{
 		To: schemas.StateBlocked, Subject: "blocked: " + string(source.Code()), Code: source.Code(),
-		Apply: func(st *schemas.RunState) { st.Blocked, st.Integration = blocked, nil },
+		Apply: func(st *schemas.RunState) { st.Blocked, st.Integration = blocked, plan },
 	}))
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/verify"
 	"github.com/git-spot/git-spot/worktree"
 )
 
@@ -44,7 +44,7 @@ func (s *Session) Recover(ctx context.Context, id gitstate.RunID) (run *gitstate
 	if err != nil {
 		return nil, err
 	}
-	return &phase.Run, nil
+	return &phase.Run, durable.Remove(s.fingerprintPath(id))
 }
 
 // recoverTurn keeps what a lost or interrupted turn did, or forgets the turn if it did nothing.
@@ -60,17 +60,21 @@ func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error 
 			return err
 		}
 	}
+	change, err := s.undoLostTampering(ctx, phase.ID)
+	if err != nil {
+		return err
+	}
 	tree, commit := gitstate.OID(start.StartTree), gitstate.OID(st.Candidate)
+	var snap worktree.Snapshot
 	if w := s.worktreeOf(&phase.Run); !w.Lost() {
-		snap, err := s.snapshot(ctx, &phase.Run, fmt.Sprintf("%s\n\nAttempt %s of run %s, recovered.", st.Title, n, phase.ID))
-		if err != nil {
+		if snap, err = s.snapshot(ctx, &phase.Run, fmt.Sprintf("%s\n\nAttempt %s of run %s, recovered.", st.Title, n, phase.ID)); err != nil {
 			return err
 		}
 		tree, commit = snap.Tree, snap.Commit
 	} else if st.State == schemas.StateInterrupted {
 		tree = gitstate.OID(st.Tree)
 	}
-	files, err := s.lostTurnFiles(ctx, phase, n)
+	files, err := s.lostTurnFiles(ctx, phase, start, change, snap)
 	if err != nil {
 		return err
 	}
@@ -84,17 +88,17 @@ func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error 
 	if err != nil {
 		return err
 	}
-	attempt := gitstate.AttemptRef(phase.ID, n)
-	old, err := s.refOrZero(ctx, attempt)
+	candidate, err := s.moveRef(ctx, gitstate.CandidateRef(phase.ID), commit)
+	if err != nil {
+		return err
+	}
+	attempt, err := s.moveRef(ctx, gitstate.AttemptRef(phase.ID, n), commit)
 	if err != nil {
 		return err
 	}
 	return phase.Append(ctx, gitstate.Event{
 		To: schemas.StateImplemented, Subject: "recover the work of attempt " + n, Files: files,
-		Refs: []gitstate.RefUpdate{
-			{Ref: gitstate.CandidateRef(phase.ID), New: commit, Old: candidateBefore(*st)},
-			{Ref: attempt, New: commit, Old: old},
-		},
+		Refs: []gitstate.RefUpdate{candidate, attempt},
 		Apply: func(st *schemas.RunState) {
 			st.Candidate, st.Tree = string(commit), string(tree)
 			st.DiffSHA256, st.Diff = diff.SHA256, &diff.Stat
@@ -104,30 +108,37 @@ func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error 
 	})
 }
 
-// lostTurnFiles are the receipt and logs of a turn whose owner did not live to write them. What it
-// cost is not known.
-func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, n string) (map[string][]byte, error) {
+// lostTurnFiles are the receipt and logs of a turn whose owner did not live to write them: what it cost
+// is not known. An interrupted turn has both already.
+func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, start *schemas.AttemptStart, change repositoryChange, snap worktree.Snapshot) (map[string][]byte, error) {
 	if _, err := s.Receipt(ctx, &phase.Run); err == nil {
 		return map[string][]byte{}, nil
 	} else if !errors.Is(err, gitstate.ErrNoFile) {
 		return nil, err
 	}
-	start, err := document[schemas.AttemptStart](ctx, s, &phase.Run, attemptFile(n, "start.json"))
-	if err != nil {
-		return nil, err
-	}
+	n := strconv.Itoa(phase.State.Attempt)
 	ended := s.Now()
+	tampered := change.tampered
+	if snap.PointerChanged {
+		tampered = append(tampered, ".git")
+	}
 	receipt, err := schemas.MarshalIndent(schemas.WorkerReceipt{
 		SchemaVersion: schemas.Version, Attempt: phase.State.Attempt,
 		Outcome: schemas.OutcomeInterrupted, Message: "git spot ended before the turn did; what it cost is not known",
 		Profile: start.Profile, Tries: []schemas.Try{}, StartedAt: start.StartedAt, EndedAt: ended,
 		DurationMS: ended.Sub(start.StartedAt).Milliseconds(),
-		Isolation:  schemas.Isolation{Level: schemas.IsolationNone}, Credential: "none",
+		Isolation:  verify.Isolation(), Credential: "none",
+		Warnings: change.warnings, Tampered: tampered, Nested: snap.Nested, Ignored: snap.Skipped,
 	})
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{attemptFile(n, "worker.json"): receipt}
+	if len(change.replaced) > 0 {
+		if files[attemptFile(n, "tampered.json")], err = schemas.MarshalIndent(change.replaced); err != nil {
+			return nil, err
+		}
+	}
 	for _, path := range []string{s.EventsPath(phase.ID), s.LogPath(phase.ID)} {
 		data, err := os.ReadFile(path)
 		if err == nil {
@@ -144,13 +155,13 @@ func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, n st
 func (s *Session) forgetTurn(ctx context.Context, phase *gitstate.Phase, files map[string][]byte) error {
 	st := &phase.State
 	n := strconv.Itoa(st.Attempt)
-	k, err := s.nextTry(ctx, phase.ID, n)
+	k, err := s.nextTry(ctx, &phase.Run, n)
 	if err != nil {
 		return err
 	}
 	aside := n + "." + strconv.Itoa(k)
 	moved := map[string][]byte{}
-	for _, name := range []string{"start.json", "worker.json", "events.jsonl", "worker.log"} {
+	for _, name := range []string{"start.json", "worker.json", "tampered.json", "events.jsonl", "worker.log"} {
 		data, ok := files[attemptFile(n, name)]
 		if !ok {
 			data, err = s.Ledger.File(ctx, &phase.Run, attemptFile(n, name))
@@ -209,20 +220,61 @@ func (s *Session) verificationSummary(ctx context.Context, phase *gitstate.Phase
 	return summarize(v), nil
 }
 
-// nextTry is the number of the next failed try of attempt n.
-func (s *Session) nextTry(ctx context.Context, id gitstate.RunID, n string) (int, error) {
-	prefix := string(gitstate.AttemptRef(id, n)) + "."
+// nextTry is the number of the next failed try of attempt n: one that neither a ref nor the ledger has.
+func (s *Session) nextTry(ctx context.Context, run *gitstate.Run, n string) (int, error) {
+	prefix := string(gitstate.AttemptRef(run.ID, n)) + "."
 	refs, err := s.Ledger.Store().Refs(ctx, prefix)
 	if err != nil {
 		return 0, err
 	}
-	next := 1
+	var taken []string
 	for _, ref := range refs {
-		if k, err := strconv.Atoi(strings.TrimPrefix(string(ref.Ref), prefix)); err == nil && k >= next {
+		taken = append(taken, strings.TrimPrefix(string(ref.Ref), prefix))
+	}
+	folders, err := s.attemptFolders(ctx, run)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range folders {
+		if k, ok := strings.CutPrefix(name, n+"."); ok {
+			taken = append(taken, k)
+		}
+	}
+	next := 1
+	for _, word := range taken {
+		if k, err := strconv.Atoi(word); err == nil && k >= next {
 			next = k + 1
 		}
 	}
 	return next, nil
+}
+
+// attemptFolders are the names below attempts/ in a run's ledger.
+func (s *Session) attemptFolders(ctx context.Context, run *gitstate.Run) ([]string, error) {
+	folder, err := s.Ledger.Store().Lookup(ctx, run.Head, "attempts")
+	if errors.Is(err, gitstate.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := s.Ledger.Store().Tree(ctx, folder.OID)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name
+	}
+	return names, nil
+}
+
+// moveRef is the update that brings ref from wherever it is to commit. The run's own ref, which moves
+// in the same transaction, is what excludes another writer; a candidate or attempt that a power cut
+// left behind or ahead of it must not be in the way for ever.
+func (s *Session) moveRef(ctx context.Context, ref gitstate.Ref, commit gitstate.OID) (gitstate.RefUpdate, error) {
+	old, err := s.refOrZero(ctx, ref)
+	return gitstate.RefUpdate{Ref: ref, New: commit, Old: old}, err
 }
 
 func (s *Session) refOrZero(ctx context.Context, ref gitstate.Ref) (gitstate.OID, error) {
@@ -237,7 +289,7 @@ func (s *Session) refOrZero(ctx context.Context, ref gitstate.Ref) (gitstate.OID
 func (s *Session) recoverLanding(ctx context.Context, phase *gitstate.Phase) error {
 	landed, err := worktree.ResumeLanding(ctx, s.Repo, phase.State.Integration, phase.ID)
 	if err != nil {
-		return s.blockSource(ctx, phase, err)
+		return s.blockSource(ctx, phase, err, keptPlan(phase, landed))
 	}
 	if landed {
 		return s.landed(ctx, phase)
@@ -269,11 +321,18 @@ func (s *Session) stepBack(ctx context.Context, phase *gitstate.Phase) error {
 	if err != nil {
 		return err
 	}
+	change, err := s.undoLostTampering(ctx, phase.ID)
+	if err != nil {
+		return err
+	}
 	for _, event := range events {
 		if event.State != phase.State.State {
 			return phase.Append(ctx, gitstate.Event{
 				To: event.State, Subject: "recover: back to " + string(event.State),
-				Apply: func(st *schemas.RunState) { st.Recoveries++ },
+				Apply: func(st *schemas.RunState) {
+					st.Warnings = append(st.Warnings, change.said()...)
+					st.Recoveries++
+				},
 			})
 		}
 	}
@@ -333,6 +392,9 @@ func (s *Session) pin(ctx context.Context, phase *gitstate.Phase) ([]gitstate.Re
 	if st.Worktree == "" || s.worktreeOf(&phase.Run).Lost() {
 		return nil, "", nil
 	}
+	if _, err := s.undoLostTampering(ctx, phase.ID); err != nil {
+		return nil, "", err
+	}
 	snap, err := s.snapshot(ctx, &phase.Run, fmt.Sprintf("what the worktree of run %s held", phase.ID))
 	if err != nil {
 		return nil, "", err
@@ -341,7 +403,7 @@ func (s *Session) pin(ctx context.Context, phase *gitstate.Phase) ([]gitstate.Re
 		return nil, "", nil
 	}
 	n := strconv.Itoa(st.Attempt)
-	k, err := s.nextTry(ctx, phase.ID, n)
+	k, err := s.nextTry(ctx, &phase.Run, n)
 	if err != nil {
 		return nil, "", err
 	}
@@ -416,20 +478,13 @@ func (s *Session) metrics(ctx context.Context, run *gitstate.Run) (*schemas.Metr
 
 // receipts reads the receipt of every attempt and of every try that was put aside, in order.
 func (s *Session) receipts(ctx context.Context, run *gitstate.Run) ([]*schemas.WorkerReceipt, error) {
-	folder, err := s.Ledger.Store().Lookup(ctx, run.Head, "attempts")
-	if errors.Is(err, gitstate.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	entries, err := s.Ledger.Store().Tree(ctx, folder.OID)
+	names, err := s.attemptFolders(ctx, run)
 	if err != nil {
 		return nil, err
 	}
 	var receipts []*schemas.WorkerReceipt
-	for _, entry := range entries {
-		r, err := document[schemas.WorkerReceipt](ctx, s, run, path.Join("attempts", entry.Name, "worker.json"))
+	for _, name := range names {
+		r, err := document[schemas.WorkerReceipt](ctx, s, run, attemptFile(name, "worker.json"))
 		if errors.Is(err, gitstate.ErrNoFile) {
 			continue
 		}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -226,6 +228,9 @@ func (t *turn) start(ctx context.Context, req turnRequest) error {
 	if err := t.openLogs(); err != nil {
 		return err
 	}
+	if err := t.before.Save(t.s.fingerprintPath(t.phase.ID)); err != nil {
+		return err
+	}
 	return t.phase.Append(ctx, gitstate.Event{
 		To:      req.to,
 		Subject: fmt.Sprintf("start attempt %d with %s", t.number, t.chain[0].Name),
@@ -375,14 +380,22 @@ func (t *turn) try(ctx context.Context, i int, p *config.Profile) (schemas.Try, 
 
 // setAside pins what a failed try left and brings the worktree back to the attempt's start.
 func (t *turn) setAside(ctx context.Context, i int) error {
+	if err := t.settleRepository(ctx); err != nil {
+		return err
+	}
 	snap, err := t.s.snapshot(ctx, &t.phase.Run, fmt.Sprintf("partial work of attempt %d, try %d", t.number, i+1))
 	if err != nil {
 		return err
 	}
 	if snap.Tree != t.base.Tree {
+		n := strconv.Itoa(t.number)
+		k, err := t.s.nextTry(ctx, &t.phase.Run, n)
+		if err != nil {
+			return err
+		}
 		t.receipt.Tries[i].Partial = string(snap.Commit)
 		t.partial = append(t.partial, gitstate.RefUpdate{
-			Ref: gitstate.AttemptRef(t.phase.ID, fmt.Sprintf("%d.%d", t.number, i+1)), New: snap.Commit, Old: gitstate.ZeroOID,
+			Ref: gitstate.AttemptRef(t.phase.ID, n+"."+strconv.Itoa(k+len(t.partial))), New: snap.Commit, Old: gitstate.ZeroOID,
 		})
 	}
 	return t.worktree.Reset(ctx, t.base.Tree)
@@ -390,12 +403,15 @@ func (t *turn) setAside(ctx context.Context, i int) error {
 
 // finish takes the snapshot, judges the outcome by it and records both.
 func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
+	if err := t.settleRepository(ctx); err != nil {
+		return nil, err
+	}
 	snap, err := t.s.snapshot(ctx, &t.phase.Run, fmt.Sprintf("%s\n\nAttempt %d of run %s.", t.contract.Title, t.number, t.phase.ID))
 	if err != nil {
 		return nil, err
 	}
-	if err := t.checkTampering(ctx, snap); err != nil {
-		return nil, err
+	if snap.PointerChanged {
+		t.receipt.Tampered = append(t.receipt.Tampered, ".git")
 	}
 	t.receipt.Nested, t.receipt.Ignored = snap.Nested, snap.Skipped
 	if t.receipt.Outcome == schemas.OutcomeCompleted && snap.Tree == t.base.Tree {
@@ -410,10 +426,15 @@ func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	refs := append(t.partial,
-		gitstate.RefUpdate{Ref: gitstate.CandidateRef(t.phase.ID), New: snap.Commit, Old: candidateBefore(t.phase.State)},
-		gitstate.RefUpdate{Ref: gitstate.AttemptRef(t.phase.ID, strconv.Itoa(t.number)), New: snap.Commit, Old: gitstate.ZeroOID},
-	)
+	candidate, err := t.s.moveRef(ctx, gitstate.CandidateRef(t.phase.ID), snap.Commit)
+	if err != nil {
+		return nil, err
+	}
+	attempt, err := t.s.moveRef(ctx, gitstate.AttemptRef(t.phase.ID, strconv.Itoa(t.number)), snap.Commit)
+	if err != nil {
+		return nil, err
+	}
+	refs := append(t.partial, candidate, attempt)
 	to := stateAfter(t.receipt.Outcome, t.receipt.FailureClass)
 	code := workers.Code(t.receipt.Outcome, t.receipt.FailureClass)
 	if err := t.phase.Append(ctx, gitstate.Event{
@@ -439,29 +460,26 @@ func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
 	}); err != nil {
 		return nil, err
 	}
+	if err := durable.Remove(t.s.fingerprintPath(t.phase.ID)); err != nil {
+		return nil, err
+	}
 	return &TurnResult{Run: &t.phase.Run, Receipt: &t.receipt, Diff: diff, Log: t.s.LogPath(t.phase.ID)}, t.logErr
 }
 
-// checkTampering compares the repository with what it was before the turn. Executable configuration
-// that appeared is taken out again, and what it was is kept in the ledger; everything else is only
-// reported, because users commit and fetch while a worker works.
-func (t *turn) checkTampering(ctx context.Context, snap worktree.Snapshot) error {
-	if snap.PointerChanged {
-		t.receipt.Tampered = append(t.receipt.Tampered, ".git")
+// settleRepository undoes what the turn did to the repository's executable configuration. It comes
+// before any snapshot: git runs the filters that are configured.
+func (t *turn) settleRepository(ctx context.Context) error {
+	change, err := t.s.undoTampering(ctx, t.before)
+	for _, warning := range change.warnings {
+		if !slices.Contains(t.receipt.Warnings, warning) {
+			t.receipt.Warnings = append(t.receipt.Warnings, warning)
+		}
 	}
-	now, err := worktree.TakeFingerprint(ctx, t.s.Repo)
-	if err != nil {
-		return err
+	t.receipt.Tampered = append(t.receipt.Tampered, change.tampered...)
+	if t.replaced == nil {
+		t.replaced = map[string][]byte{}
 	}
-	change := t.before.Compare(now)
-	for _, what := range change.Changed {
-		t.receipt.Warnings = append(t.receipt.Warnings, fmt.Sprintf("%s: %s", schemas.CodeSourceChanged, what))
-	}
-	if len(change.ExecutableConfig) == 0 {
-		return nil
-	}
-	t.receipt.Tampered = append(t.receipt.Tampered, change.ExecutableConfig...)
-	t.replaced, err = t.before.Undo(ctx, t.s.Repo, now)
+	maps.Copy(t.replaced, change.replaced)
 	return err
 }
 
@@ -479,7 +497,7 @@ func (t *turn) files() (map[string][]byte, error) {
 	}
 	for _, name := range []string{"events.jsonl", "worker.log"} {
 		data, err := os.ReadFile(filepath.Join(t.s.liveFolder(t.phase.ID), name))
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // it may be deleted at any time
 			return nil, err
 		}
 		files[attemptFile(strconv.Itoa(t.number), name)] = data
@@ -532,17 +550,6 @@ func add[T int64 | float64](a, b *T) *T {
 
 func profileRef(p *config.Profile, source string) schemas.ProfileRef {
 	return schemas.ProfileRef{Name: p.Name, Source: source, Adapter: p.Adapter, Provider: p.Provider, Model: p.Model}
-}
-
-// candidateBefore is the value that the candidate ref has in a state.
-func candidateBefore(st schemas.RunState) gitstate.OID {
-	if st.Approved != "" {
-		return gitstate.OID(st.Approved)
-	}
-	if st.Candidate != "" {
-		return gitstate.OID(st.Candidate)
-	}
-	return gitstate.ZeroOID
 }
 
 // feedbackOf is what the worker of the next turn is told.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/verify"
 	"github.com/git-spot/git-spot/worktree"
@@ -83,54 +84,73 @@ func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *Verify
 	if err := phase.Append(ctx, gitstate.Event{To: schemas.StateVerifying, Subject: fmt.Sprintf("verify attempt %d", phase.State.Attempt)}); err != nil {
 		return nil, err
 	}
-	verification, diff, err := s.prove(ctx, phase, contract)
+	p, err := s.newProof(ctx, phase, contract)
+	if err == nil {
+		err = p.prove(ctx)
+	}
+	recording, cancel := surviving(ctx)
+	defer cancel()
 	if err != nil {
 		// Nothing was proven either way: back to where verify can be run again.
-		ctx, cancel := surviving(ctx)
-		defer cancel()
-		return nil, errors.Join(err, phase.Append(ctx, gitstate.Event{To: from, Subject: "verification could not be made"}))
+		return nil, errors.Join(err, phase.Append(recording, gitstate.Event{
+			To: from, Subject: "verification could not be made",
+			Apply: func(st *schemas.RunState) { st.Warnings = append(st.Warnings, p.change.said()...) },
+		}))
 	}
-	if err := s.recordVerification(ctx, phase, verification, diff); err != nil {
+	if err := p.record(recording); err != nil {
 		return nil, err
 	}
-	return &VerifyResult{Run: &phase.Run, Verification: verification}, nil
+	return &VerifyResult{Run: &phase.Run, Verification: p.v}, durable.Remove(s.fingerprintPath(id))
 }
 
-// prove runs gates and commands. It writes nothing to the ledger.
-func (s *Session) prove(ctx context.Context, phase *gitstate.Phase, contract *schemas.Contract) (*schemas.Verification, *gitstate.Diff, error) {
+// proof is one verification in progress.
+type proof struct {
+	s       *Session
+	phase   *gitstate.Phase
+	subject verify.Subject
+	v       *schemas.Verification
+	change  repositoryChange // while the commands ran
+}
+
+// newProof computes what is judged. The proof is never nil.
+func (s *Session) newProof(ctx context.Context, phase *gitstate.Phase, contract *schemas.Contract) (*proof, error) {
+	p := &proof{s: s, phase: phase}
 	st := &phase.State
 	started := s.Now()
-	base, candidate := gitstate.OID(st.Base.Commit), gitstate.OID(st.Candidate)
-	diff, err := s.Ledger.Diff(ctx, base, candidate)
+	diff, err := s.Ledger.Diff(ctx, gitstate.OID(st.Base.Commit), gitstate.OID(st.Candidate))
 	if err != nil {
-		return nil, nil, err
+		return p, err
 	}
 	receipt, err := s.Receipt(ctx, &phase.Run)
 	if err != nil {
-		return nil, nil, err
+		return p, err
 	}
-	subject := verify.Subject{
-		Contract: contract, Diff: diff, Recorded: st.DiffSHA256,
-		Objects:      s.Ledger.Store(),
-		AlwaysLocked: s.Config.AlwaysLockedPath,
-		Nested:       receipt.Nested, Tampered: receipt.Tampered,
+	p.subject = verify.Subject{
+		Contract: contract, Diff: diff, Recorded: st.DiffSHA256, Objects: s.Ledger.Store(),
+		AlwaysLocked: s.Config.AlwaysLockedPath, Nested: receipt.Nested, Tampered: receipt.Tampered,
 	}
-	v := &schemas.Verification{
+	p.v = &schemas.Verification{
 		SchemaVersion: schemas.Version, Attempt: st.Attempt,
-		Base: string(base), Candidate: string(candidate), Tree: string(diff.Tree), DiffSHA256: diff.SHA256, Diff: diff.Stat,
+		Base: st.Base.Commit, Candidate: st.Candidate, Tree: string(diff.Tree), DiffSHA256: diff.SHA256, Diff: diff.Stat,
 		Isolation: verify.Isolation(), StartedAt: started, Warnings: notEnforced(contract),
 	}
-	if v.Gates, err = verify.Gates(ctx, subject); err != nil {
-		return nil, nil, err
+	return p, nil
+}
+
+// prove runs gates and commands. It writes nothing to the ledger.
+func (p *proof) prove(ctx context.Context) (err error) {
+	v := p.v
+	if v.Gates, err = verify.Gates(ctx, p.subject); err != nil {
+		return err
 	}
 	if _, final := verify.Final(v.Gates); !final {
-		if err := s.runInRoom(ctx, phase, subject, v); err != nil {
-			return nil, nil, err
+		if err := p.runInRoom(ctx); err != nil {
+			return err
 		}
 	}
 	v.Verdict, v.Code = verify.Judge(v.Gates, v.Setup, v.Commands)
-	v.DurationMS = s.Now().Sub(started).Milliseconds()
-	return v, diff, nil
+	v.DurationMS = p.s.Now().Sub(v.StartedAt).Milliseconds()
+	return nil
 }
 
 // notEnforced names what a contract asks for and this version does not check, so that nobody takes a
@@ -152,59 +172,68 @@ func notEnforced(contract *schemas.Contract) []string {
 }
 
 // runInRoom makes the clean room, runs set-up and checks in it, and compares the repository before
-// and after.
-func (s *Session) runInRoom(ctx context.Context, phase *gitstate.Phase, subject verify.Subject, v *schemas.Verification) (err error) {
+// and after: what a worker wrote may also do its mischief when it is tested.
+func (p *proof) runInRoom(ctx context.Context) (err error) {
+	s := p.s
 	before, err := worktree.TakeFingerprint(ctx, s.Repo)
 	if err != nil {
 		return err
 	}
-	room, err := worktree.NewRoom(ctx, s.Repo, filepath.Dir(phase.State.Worktree), roomName(phase.ID, v.Attempt), subject.Diff.Candidate)
+	if err := durable.MkdirAll(s.liveFolder(p.phase.ID), 0o700); err != nil {
+		return err
+	}
+	if err := before.Save(s.fingerprintPath(p.phase.ID)); err != nil {
+		return err
+	}
+	root, name := filepath.Dir(p.phase.State.Worktree), roomName(p.phase.ID, p.v.Attempt)
+	room, err := worktree.NewRoom(ctx, s.Repo, root, name, p.subject.Diff.Candidate)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := surviving(ctx)
-		defer cancel()
-		err = errors.Join(err, room.Close(ctx))
-	}()
-	locked, err := verify.Overlays(ctx, subject)
+	err = p.furnish(ctx, room)
+	if err == nil {
+		err = p.runCommands(ctx, room)
+	}
+	settling, cancel := surviving(ctx)
+	defer cancel()
+	var undoErr error
+	p.change, undoErr = s.undoTampering(settling, before)
+	p.v.Warnings = append(p.v.Warnings, p.change.warnings...)
+	if len(p.change.tampered) > 0 {
+		p.v.Gates = verify.Tampered(p.v.Gates, p.change.tampered)
+	}
+	return errors.Join(err, undoErr, room.Close(settling))
+}
+
+// furnish puts into the room what is not from the candidate's tree.
+func (p *proof) furnish(ctx context.Context, room *worktree.Room) error {
+	locked, err := verify.Overlays(ctx, p.subject)
 	if err != nil {
 		return err
 	}
-	if v.Overlays, err = room.Overlay(ctx, subject.Diff.Base, locked); err != nil {
+	if p.v.Overlays, err = room.Overlay(ctx, p.subject.Diff.Base, locked); err != nil {
 		return err
 	}
-	if len(subject.Contract.Reuse) > 0 && s.Repo.WorkTree != "" {
-		reused, err := room.Reuse(ctx, s.Repo.WorkTree, subject.Contract.Reuse)
-		if err != nil {
-			return err
-		}
-		v.Overlays = append(v.Overlays, reused...)
+	reuse := p.subject.Contract.Reuse
+	if len(reuse) == 0 || p.s.Repo.WorkTree == "" {
+		return nil
 	}
-	place := verify.Room{Dir: room.Dir, Home: room.Home, Tmp: room.Tmp, Getenv: s.Getenv}
-	if v.Setup, err = verify.RunSetup(ctx, place, subject.Contract.Setup); err != nil {
+	reused, err := room.Reuse(ctx, p.s.Repo.WorkTree, reuse)
+	p.v.Overlays = append(p.v.Overlays, reused...)
+	return err
+}
+
+func (p *proof) runCommands(ctx context.Context, room *worktree.Room) (err error) {
+	v, contract := p.v, p.subject.Contract
+	place := verify.Room{Dir: room.Dir, Home: room.Home, Tmp: room.Tmp, Getenv: p.s.Getenv}
+	if v.Setup, err = verify.RunSetup(ctx, place, contract.Setup); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(v.Setup, func(c schemas.CommandResult) bool { return !verify.Passed(c) }) {
-		if v.Commands, err = verify.RunChecks(ctx, place, subject.Contract.Verification); err != nil {
-			return err
-		}
+	if slices.ContainsFunc(v.Setup, func(c schemas.CommandResult) bool { return !verify.Passed(c) }) {
+		return nil
 	}
-	now, err := worktree.TakeFingerprint(ctx, s.Repo)
-	if err != nil {
-		return err
-	}
-	change := before.Compare(now)
-	for _, what := range change.Changed {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("%s: %s", schemas.CodeSourceChanged, what))
-	}
-	if len(change.ExecutableConfig) > 0 {
-		if _, err := before.Undo(ctx, s.Repo, now); err != nil {
-			return err
-		}
-		v.Gates = verify.Tampered(v.Gates, change.ExecutableConfig)
-	}
-	return nil
+	v.Commands, err = verify.RunChecks(ctx, place, contract.Verification)
+	return err
 }
 
 // roomName is the name of the clean room of an attempt.
@@ -219,19 +248,26 @@ func (s *Session) removeRooms(run *gitstate.Run) error {
 	return errors.Join(errs...)
 }
 
-func (s *Session) recordVerification(ctx context.Context, phase *gitstate.Phase, v *schemas.Verification, diff *gitstate.Diff) error {
+// record writes the verdict and the state that it leads to.
+func (p *proof) record(ctx context.Context) error {
+	v := p.v
 	document, err := schemas.MarshalIndent(v)
 	if err != nil {
 		return err
 	}
 	files := map[string][]byte{attemptFile(strconv.Itoa(v.Attempt), "verification.json"): document}
+	if len(p.change.replaced) > 0 {
+		if files[attemptFile(strconv.Itoa(v.Attempt), "tampered.json")], err = schemas.MarshalIndent(p.change.replaced); err != nil {
+			return err
+		}
+	}
 	gate, final := verify.Final(v.Gates)
 	to := schemas.StateReviewing
 	switch {
 	case final:
 		to = schemas.StateBlocked
 	case v.Verdict == schemas.VerdictPass:
-		skip, err := s.selfReviewSkip(ctx, &phase.Run, diff)
+		skip, err := p.s.selfReviewSkip(ctx, &p.phase.Run, p.subject.Diff)
 		if err != nil {
 			return err
 		}
@@ -250,7 +286,7 @@ func (s *Session) recordVerification(ctx context.Context, phase *gitstate.Phase,
 	if v.Verdict == schemas.VerdictFail {
 		subject = fmt.Sprintf("verification failed: %s", v.Code)
 	}
-	return phase.Append(ctx, gitstate.Event{
+	return p.phase.Append(ctx, gitstate.Event{
 		To: to, Subject: subject, Code: v.Code,
 		Files: files,
 		Apply: func(st *schemas.RunState) {

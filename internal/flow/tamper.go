@@ -1,0 +1,66 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/worktree"
+)
+
+// repositoryChange is what happened to the repository while something untrusted ran.
+type repositoryChange struct {
+	tampered []string          // executable configuration that appeared, and was taken out again
+	replaced map[string][]byte // what it was, by name
+	warnings []string          // everything else: users commit and fetch while a worker works
+}
+
+// said is the change in words, for a run whose gates are not judged now.
+func (c repositoryChange) said() []string {
+	said := c.warnings
+	for _, what := range c.tampered {
+		said = append(said, fmt.Sprintf("%s: %s was undone", schemas.CodeGitStateTampered, what))
+	}
+	return said
+}
+
+// undoTampering compares the repository with what it was before. It must come before any call of git
+// that filters content: git runs what is configured.
+func (s *Session) undoTampering(ctx context.Context, before *worktree.Fingerprint) (repositoryChange, error) {
+	var c repositoryChange
+	now, err := worktree.TakeFingerprint(ctx, s.Repo)
+	if err != nil {
+		return c, err
+	}
+	change := before.Compare(now)
+	for _, what := range change.Changed {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s: %s", schemas.CodeSourceChanged, what))
+	}
+	if len(change.ExecutableConfig) > 0 {
+		c.tampered = change.ExecutableConfig
+		c.replaced, err = before.Undo(ctx, s.Repo, now)
+	}
+	return c, err
+}
+
+// fingerprintPath holds the repository's fingerprint while a turn is not yet recorded, for whoever goes
+// on after a kill.
+func (s *Session) fingerprintPath(id gitstate.RunID) string {
+	return filepath.Join(s.liveFolder(id), "fingerprint")
+}
+
+// undoLostTampering is undoTampering for a turn whose owner was killed.
+func (s *Session) undoLostTampering(ctx context.Context, id gitstate.RunID) (repositoryChange, error) {
+	before, err := worktree.LoadFingerprint(s.fingerprintPath(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return repositoryChange{}, nil
+	}
+	if err != nil {
+		return repositoryChange{}, err
+	}
+	return s.undoTampering(ctx, before)
+}
