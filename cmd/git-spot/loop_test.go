@@ -244,24 +244,8 @@ func cmdSettled(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	slices.Sort(want)
-	for _, run := range all {
-		root := filepath.Dir(run.Worktree)
-		for _, folder := range []string{root, filepath.Join(root, ".git-dirs")} {
-			got := []string{}
-			entries, err := os.ReadDir(folder)
-			if err != nil && !os.IsNotExist(err) {
-				ts.Fatalf("%v", err)
-			}
-			for _, e := range entries {
-				if e.Name() != ".git-dirs" {
-					got = append(got, e.Name())
-				}
-			}
-			if !slices.Equal(got, want) {
-				ts.Fatalf("in %s are %q, and the runs with a worktree are %q", folder, got, want)
-			}
-		}
-		break
+	if len(all) > 0 {
+		checkFolders(ts, filepath.Dir(all[0].Worktree), want)
 	}
 	ts.Check(ts.Exec("git", "-C", dir, "for-each-ref", "--format=%(refname)", "refs/spot/slots"))
 	if slots := strings.Count(ts.ReadFile("stdout"), "\n"); slots != len(holding) {
@@ -275,6 +259,32 @@ func cmdSettled(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return err
 	}))
+}
+
+// checkFolders holds the folder of the worktrees to the runs that have one. Below each folder whose name
+// begins with a dot there is something for such runs only.
+func checkFolders(ts *testscript.TestScript, root string, runs []string) {
+	entries, err := os.ReadDir(root)
+	if err != nil && !os.IsNotExist(err) {
+		ts.Fatalf("%v", err)
+	}
+	got := []string{}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			got = append(got, e.Name())
+			continue
+		}
+		of, err := os.ReadDir(filepath.Join(root, e.Name()))
+		ts.Check(err)
+		for _, run := range of {
+			if !slices.Contains(runs, run.Name()) {
+				ts.Fatalf("%s/%s/%s is left, and the runs with a worktree are %q", root, e.Name(), run.Name(), runs)
+			}
+		}
+	}
+	if len(runs)+len(got) > 0 && !slices.Equal(got, runs) {
+		ts.Fatalf("in %s are %q, and the runs with a worktree are %q", root, got, runs)
+	}
 }
 
 // processes lists the processes that carry the script's folder in their environment, their arguments or
