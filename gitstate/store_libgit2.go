@@ -107,7 +107,8 @@ func (l *libgit2) ref(ctx context.Context, ref Ref) (OID, error) {
 	return oid, err
 }
 
-// resolve returns ErrNotFound only if there is no ref of that name; one that leads nowhere is another error.
+// resolve returns ErrNotFound only if there is no ref of that name; one that leads nowhere, or is torn, is
+// another error.
 func (l *libgit2) resolve(name string) (OID, error) {
 	ref, err := l.repo.References.Lookup(name)
 	if git.IsErrorCode(err, git.ErrorCodeNotFound) {
@@ -130,6 +131,7 @@ func (l *libgit2) resolve(name string) (OID, error) {
 }
 
 func (l *libgit2) refs(ctx context.Context, folder string) ([]RefValue, error) {
+	files := l.git.looseRefs(folder)
 	values, err := l.refsHere(ctx, folder)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -137,11 +139,10 @@ func (l *libgit2) refs(ctx context.Context, folder string) ([]RefValue, error) {
 	if err != nil {
 		return l.git.refs(ctx, folder)
 	}
-	return values, nil
+	return l.git.addBroken(ctx, values, files)
 }
 
-// refsHere lists by name and reads each ref, because the iterator over values skips broken ones. Any
-// of those is an error here, and git tells what it is.
+// refsHere lists what can be read.
 func (l *libgit2) refsHere(ctx context.Context, folder string) ([]RefValue, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,14 +160,9 @@ func (l *libgit2) refsHere(ctx context.Context, folder string) ([]RefValue, erro
 		if err != nil {
 			return nil, err
 		}
-		oid, err := l.resolve(name)
-		if errors.Is(err, ErrNotFound) {
-			continue // deleted meanwhile
+		if oid, err := l.resolve(name); err == nil {
+			values = append(values, RefValue{Ref: Ref(name), OID: oid})
 		}
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, RefValue{Ref: Ref(name), OID: oid})
 	}
 	return nil, context.Cause(ctx)
 }

@@ -130,22 +130,31 @@ func (p *plumbing) loose(ref Ref) fs.FileInfo {
 	return info
 }
 
-// refs finds broken refs by their files: git skips them, some without a word.
 func (p *plumbing) refs(ctx context.Context, folder string) ([]RefValue, error) {
-	var files []Ref
-	err := filepath.WalkDir(filepath.Join(p.repo.CommonDir, folder), func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && !strings.HasSuffix(path, ".lock") {
-			files = append(files, Ref(strings.TrimPrefix(path, p.repo.CommonDir+"/")))
-		}
-		return nil // what cannot be read now, git says
-	})
-	if err != nil {
-		return nil, err
-	}
+	files := p.looseRefs(folder)
 	values, err := p.list(ctx, folder)
 	if err != nil {
 		return nil, err
 	}
+	return p.addBroken(ctx, values, files)
+}
+
+// looseRefs are the refs below folder that are files, broken ones too.
+func (p *plumbing) looseRefs(folder string) []Ref {
+	var refs []Ref
+	// What cannot be read is left out: git will say so of the ref.
+	_ = filepath.WalkDir(filepath.Join(p.repo.CommonDir, folder), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !strings.HasSuffix(path, ".lock") {
+			refs = append(refs, Ref(strings.TrimPrefix(path, p.repo.CommonDir+"/")))
+		}
+		return nil
+	})
+	return refs
+}
+
+// addBroken adds the refs among files that are not listed in values. Git and libgit2 leave out what they
+// cannot read, mostly without a word; files must have been read before they listed.
+func (p *plumbing) addBroken(ctx context.Context, values []RefValue, files []Ref) ([]RefValue, error) {
 	listed := make(map[Ref]bool, len(values))
 	for _, v := range values {
 		listed[v.Ref] = true

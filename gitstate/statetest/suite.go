@@ -589,6 +589,7 @@ func brokenRefs(t *testing.T, s Suite) {
 	broken := map[string]string{
 		"empty": "", "garbage": "hello\n", "short": string(head[:20]), "zeros": strings.Repeat("0", len(head)) + "\n",
 		"dangling": "ref: refs/spot/none\n", "loop": "ref: refs/spot/runs/loop\n", "binary": "\x00\xff\x00",
+		"nul": "\x00\x00\x00\n", "nul-in-symbolic": "ref: \x00\n", "no-target": "ref: \n", "blank": "\n", "trailing": string(head) + "x\n",
 	}
 	for name, content := range broken {
 		Write(t, filepath.Join(folder, name), content)
@@ -617,8 +618,19 @@ func brokenRefs(t *testing.T, s Suite) {
 		}
 		got = append(got, name)
 	}
-	if want := []string{"a", "below/it", "binary!", "dangling!", "empty!", "garbage!", "loop!", "no-object", "short!", "z", "zeros!"}; !slices.Equal(got, want) {
+	if want := []string{"a", "below/it", "binary!", "blank!", "dangling!", "empty!", "garbage!", "loop!", "no-object", "no-target!", "nul!", "nul-in-symbolic!", "short!", "trailing!", "z", "zeros!"}; !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
+	}
+	// Each alone: one that is seen must not be what makes the others seen.
+	for name, content := range broken {
+		Write(t, filepath.Join(dir, ".git", "refs", "spot", "alone", name), content)
+		values, err := store.Refs(t.Context(), "refs/spot/alone/")
+		if err != nil || len(values) != 1 || values[0].Err == nil {
+			t.Errorf("%s alone: got %v, %v", name, values, err)
+		}
+		if err := os.Remove(filepath.Join(dir, ".git", "refs", "spot", "alone", name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name := range broken {
 		ref := gitstate.Ref("refs/spot/runs/" + name)
