@@ -86,11 +86,11 @@ lint-proof: ## fail if a forbidden import or call would pass the linters
 
 .PHONY: docs-check
 docs-check: ## fail if a generated document is not what the source says
-	CGO_ENABLED=$(CGO) $(GO) test -count=1 -run 'Generated|ErrorsMarkdown' ./schemas ./cmd/git-spot
+	CGO_ENABLED=$(CGO) $(GO) test -count=1 -run 'Generated|ErrorsMarkdown' ./schemas ./cmd/git-spot ./internal/docscheck
 
 .PHONY: docs
 docs: ## write the generated documents anew
-	CGO_ENABLED=$(CGO) $(GO) test -count=1 -run 'Generated|ErrorsMarkdown' ./schemas ./cmd/git-spot -update
+	CGO_ENABLED=$(CGO) $(GO) test -count=1 -run 'Generated|ErrorsMarkdown' ./schemas ./cmd/git-spot ./internal/docscheck -update
 
 .PHONY: mod-check
 mod-check: ## fail if go.mod is not tidy

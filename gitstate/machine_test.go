@@ -23,13 +23,13 @@ read-only       prepared              run          running failed
 read-only       running               run          running done interrupted blocked:environment failed
 
 code            reviewing             revise       revising failed
-code            selfReviewing         revise       revising
+code            selfReviewing         revise       revising failed
 code            revising              revise       revising implemented interrupted blocked:environment failed
 code            reviewing             resume       revising failed
 code            revising              resume       revising implemented interrupted blocked:environment failed
 
 code            implemented           verify       verifying failed
-code            reviewing             unproven!verify verifying
+code            reviewing             unproven!verify verifying failed
 code            verifying             verify       selfReviewing reviewing approved blocked:gate implemented failed
 
 code            selfReviewing         self-review  selfReviewing reviewing
@@ -42,7 +42,7 @@ code            selfReviewing         rebase       implemented
 code            blocked:source        rebase       implemented
 
 code            approved              integrate    integrating blocked:source failed
-code            blocked:source        integrate    integrating blocked:source
+code            blocked:source        integrate    integrating blocked:source failed
 code            integrating           integrate    integrated blocked:source approved
 
 code            interrupted           recover      implemented prepared reviewing failed

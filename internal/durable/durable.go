@@ -46,9 +46,10 @@ func disk(path string, err error) error {
 	if _, already := errors.AsType[*DiskError](err); already {
 		return err
 	}
-	switch errno(err) {
-	case syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS:
-		return &DiskError{Path: path, Err: err}
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS} {
+		if errors.Is(err, full) {
+			return &DiskError{Path: path, Err: err}
+		}
 	}
 	return err
 }

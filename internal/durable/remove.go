@@ -84,8 +84,8 @@ func (r *remover) remove(dir *os.File, name string, depth int) {
 		return
 	}
 	if depth == 0 {
-		r.device = uint64(stat.Dev)
-	} else if uint64(stat.Dev) != r.device {
+		r.device = uint64(stat.Dev) //nolint:unconvert // int32 on macOS
+	} else if uint64(stat.Dev) != r.device { //nolint:unconvert // int32 on macOS
 		r.fail("enter", name, errors.New("another file system is mounted here"))
 		return
 	}

@@ -49,6 +49,9 @@ func (s *Session) Recover(ctx context.Context, id gitstate.RunID) (run *gitstate
 
 // recoverTurn keeps what a lost or interrupted turn did, or forgets the turn if it did nothing.
 func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error {
+	if err := s.checkBase(ctx, phase); err != nil {
+		return err
+	}
 	st := &phase.State
 	n := strconv.Itoa(st.Attempt)
 	start, err := document[schemas.AttemptStart](ctx, s, &phase.Run, attemptFile(n, "start.json"))
@@ -314,6 +317,9 @@ func (s *Session) unblock(ctx context.Context, phase *gitstate.Phase) error {
 
 // stepBack ends a phase without a worker whose owner is gone, in the state that it began in.
 func (s *Session) stepBack(ctx context.Context, phase *gitstate.Phase) error {
+	if err := s.checkBase(ctx, phase); err != nil {
+		return err
+	}
 	if err := s.removeRooms(&phase.Run); err != nil {
 		return err
 	}

@@ -194,7 +194,7 @@ func (s *Session) resolveBase(ctx context.Context, revision string) (baseRevisio
 		return baseRevision{}, err
 	}
 	base := baseRevision{commit: oid}
-	ref := ""
+	var ref string
 	if revision == "" {
 		ref, err = git("symbolic-ref", "--quiet", "HEAD")
 	} else {

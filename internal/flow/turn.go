@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -144,6 +145,7 @@ type turn struct {
 	prompt   string
 	base     worktree.Snapshot // what the worktree held before the turn
 	before   *worktree.Fingerprint
+	ledgers  []gitstate.RefValue // of the other runs
 	scratch  string
 	events   *os.File
 	log      *os.File
@@ -198,6 +200,10 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 	if t.before, err = worktree.TakeFingerprint(ctx, s.Repo); err != nil {
 		return nil, err
 	}
+	if t.ledgers, err = s.ledgers(ctx); err != nil {
+		return nil, err
+	}
+	t.ledgers = slices.DeleteFunc(t.ledgers, func(ref gitstate.RefValue) bool { return ref.Ref == gitstate.RunRef(phase.ID) })
 	return t, nil
 }
 
@@ -356,7 +362,9 @@ func (t *turn) runChain(ctx context.Context) {
 			break
 		}
 		if err := t.setAside(ctx, i); err != nil {
-			t.logErr = errors.Join(t.logErr, err)
+			if !t.worktree.Lost() {
+				t.logErr = errors.Join(t.logErr, err)
+			}
 			break
 		}
 	}
@@ -407,6 +415,12 @@ func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
 		return nil, err
 	}
 	snap, err := t.s.snapshot(ctx, &t.phase.Run, fmt.Sprintf("%s\n\nAttempt %d of run %s.", t.contract.Title, t.number, t.phase.ID))
+	if errors.Is(err, fs.ErrNotExist) && t.worktree.Lost() {
+		// Its cost is known all the same, and what was there before is the candidate.
+		snap, err = t.base, nil
+		t.receipt.Outcome, t.receipt.FailureClass = schemas.OutcomeError, schemas.FailurePermanent
+		t.receipt.Message = "the worker's folder is gone"
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -480,6 +494,12 @@ func (t *turn) settleRepository(ctx context.Context) error {
 		t.replaced = map[string][]byte{}
 	}
 	maps.Copy(t.replaced, change.replaced)
+	if err != nil {
+		return err
+	}
+	own := gitstate.RefValue{Ref: gitstate.RunRef(t.phase.ID), OID: t.phase.Head}
+	restored, err := t.s.restoreLedgers(ctx, append(slices.Clip(t.ledgers), own))
+	t.receipt.Tampered = append(t.receipt.Tampered, restored...)
 	return err
 }
 

@@ -156,7 +156,7 @@ func LookPath(file, path string) (string, error) {
 		}
 		return file, nil
 	}
-	failure := error(os.ErrNotExist)
+	failure := os.ErrNotExist
 	for _, dir := range filepath.SplitList(path) {
 		if file == "" || !filepath.IsAbs(dir) {
 			continue

@@ -133,7 +133,7 @@ func start(o *Order) (int, error) {
 	for wait := 5 * time.Millisecond; ; wait *= 2 {
 		pid, err := syscall.ForkExec(argv[0], argv, attr)
 		// A program that was just written may still be open in a child that git spot is starting.
-		if err != syscall.ETXTBSY || wait > 200*time.Millisecond { //nolint:errorlint // ForkExec returns Errno
+		if err != syscall.ETXTBSY || wait > 200*time.Millisecond {
 			return pid, err
 		}
 		time.Sleep(wait)
@@ -163,7 +163,7 @@ func reap() <-chan death {
 			var d death
 			var err error
 			d.pid, err = syscall.Wait4(-1, &d.status, waitAll, &d.usage)
-			switch err { //nolint:errorlint // Wait4 returns Errno
+			switch err {
 			case nil:
 				deaths <- d
 			case syscall.EINTR:
