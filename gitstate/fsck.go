@@ -192,6 +192,10 @@ func (f *fsck) attempt(ctx context.Context, run *Run, pinned map[string]bool) {
 	if run.State.Candidate == "" || run.State.Attempt == 0 || pinned[n] {
 		return
 	}
+	switch run.State.State {
+	case schemas.StateRunning, schemas.StateRevising:
+		return // the attempt is pinned by the event that ends it; the candidate is still that of the one before
+	}
 	pinned[n] = true
 	ref := AttemptRef(run.ID, n)
 	oid, ok := f.refs[ref]
