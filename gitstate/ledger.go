@@ -411,7 +411,8 @@ func (e *CorruptError) Code() schemas.Code { return schemas.CodeLedgerCorrupt }
 // ExistsError is an id whose refs, or some of them, exist.
 type ExistsError struct {
 	ID  RunID
-	Ref Ref // one that exists
+	Ref Ref    // one that exists
+	Due string // the command that brings the run on, "" if none is due or it is not known
 }
 
 func (e *ExistsError) Error() string { return fmt.Sprintf("run %q exists: %s", e.ID, e.Ref) }

@@ -238,7 +238,11 @@ func (l *Ledger) Reserve(ctx context.Context, id RunID, command string, limit in
 		err = l.ClaimSlot(ctx, p, limit)
 	}
 	if exists, ok := errors.AsType[*ExistsError](err); ok && exists.Ref == RunRef(id) {
-		return nil, ctx, errors.Join(err, lock.Unlock()) // its file is that run's
+		err = errors.Join(err, lock.Unlock()) // its file is that run's
+		if run, loadErr := l.Load(ctx, id); loadErr == nil {
+			exists.Due = Due(&run.State, l.Interrupted(ctx, run))
+		}
+		return nil, ctx, err
 	}
 	if err != nil {
 		return nil, ctx, errors.Join(err, p.Close())

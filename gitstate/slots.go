@@ -279,6 +279,22 @@ func (l *Ledger) Slots(ctx context.Context) ([]SlotHolder, error) {
 	return holders(slots), nil
 }
 
+// Abandoned lists the runs that a prepare which is gone had reserved and not created. A slot still names
+// each of them; who takes the run by Reserve may remove what was made for it.
+func (l *Ledger) Abandoned(ctx context.Context) ([]RunID, error) {
+	slots, err := l.readSlots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []RunID
+	for _, s := range slots {
+		if !s.held && s.head.IsZero() && s.holder.State == "" {
+			ids = append(ids, s.holder.Run)
+		}
+	}
+	return ids, nil
+}
+
 func holders(slots []slot) []SlotHolder {
 	held := []SlotHolder{}
 	for _, s := range slots {

@@ -249,9 +249,6 @@ func removeRoom(path string) error {
 	if err := durable.RemoveAll(path); err != nil {
 		return err
 	}
-	if left, err := os.ReadDir(filepath.Dir(path)); err == nil && len(left) == 0 {
-		// Another room may appear at any time; then the folder stays.
-		_ = durable.Remove(filepath.Dir(path))
-	}
+	removeEmpty(filepath.Dir(path))
 	return nil
 }

@@ -224,10 +224,11 @@ func (w *Worktree) finishReset(ctx context.Context) error {
 }
 
 // Remove deletes the folder, its private git directory and what git spot keeps about it. What is gone
-// already is not an error; what cannot be removed is, and the rest is removed all the same.
+// already is not an error; what cannot be removed is, and the rest is removed all the same. The folder is
+// Lost from the first instant: a half of it would look like work.
 func (w *Worktree) Remove(context.Context) error {
-	var errs []error
-	for _, path := range []string{w.Path(), w.gitDir(), w.mirror(), w.index(), w.resetMark(), w.submodulesFile()} {
+	errs := []error{w.removeFolder()}
+	for _, path := range []string{w.gitDir(), w.mirror(), w.index(), w.resetMark(), w.submodulesFile()} {
 		errs = append(errs, durable.RemoveAll(path))
 	}
 	errs = append(errs, w.removeScratch())
@@ -236,6 +237,33 @@ func (w *Worktree) Remove(context.Context) error {
 		errs = append(errs, durable.Remove(w.stateDir()))
 	}
 	return errors.Join(errs...)
+}
+
+func (w *Worktree) removeFolder() error {
+	removed := filepath.Join(w.spec.Root, ".removed", string(w.spec.ID))
+	if err := durable.RemoveAll(removed); err != nil {
+		return err
+	}
+	if !w.Lost() {
+		if err := durable.MkdirAll(filepath.Dir(removed), 0o700); err != nil {
+			return err
+		}
+		if err := durable.Rename(w.Path(), removed); err != nil {
+			return errors.Join(err, durable.RemoveAll(w.Path())) // it may be a mount point
+		}
+	}
+	if err := errors.Join(durable.RemoveAll(removed), durable.RemoveAll(w.Path())); err != nil {
+		return err
+	}
+	removeEmpty(filepath.Dir(removed))
+	return nil
+}
+
+// removeEmpty removes a folder that is shared with others if nothing is in it at the moment.
+func removeEmpty(dir string) {
+	if left, err := os.ReadDir(dir); err == nil && len(left) == 0 {
+		_ = durable.Remove(dir)
+	}
 }
 
 // removeScratch deletes what killed calls left.

@@ -184,7 +184,11 @@ var advice = []func(error) []string{
 		return said
 	}),
 	about(func(e *gitstate.ExistsError) []string {
-		return []string{"git spot inspect --id " + string(e.ID) + " shows it; a new run needs another --id"}
+		look := "git spot inspect --id " + string(e.ID) + " shows it; a new run needs another --id"
+		if e.Due == "" {
+			return []string{look}
+		}
+		return []string{e.Due, look}
 	}),
 	about(func(e *gitstate.WrongStateError) []string {
 		if e.Due == "" {

@@ -69,6 +69,9 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 	if id == "" {
 		id = s.Ledger.NewID(o.Contract.Title)
 	}
+	if err := s.removeAbandoned(ctx, root); err != nil {
+		return nil, err
+	}
 	phase, ctx, err := s.Ledger.Reserve(ctx, id, "prepare", s.Config.MaxConcurrentRuns)
 	if err != nil {
 		return nil, err
@@ -124,6 +127,26 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 		return nil, err
 	}
 	return &phase.Run, nil
+}
+
+// removeAbandoned removes the worktrees of prepares that were killed before their first event: nobody
+// will ever ask for these runs. No worker has been in there.
+func (s *Session) removeAbandoned(ctx context.Context, root string) error {
+	ids, err := s.Ledger.Abandoned(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		phase, ctx, err := s.Ledger.Reserve(ctx, id, "prepare", s.Config.MaxConcurrentRuns)
+		if err != nil {
+			continue // somebody else has it by now
+		}
+		spec := worktree.Spec{ID: id, Root: root}
+		if err := errors.Join(worktree.Open(s.Repo, spec).Remove(ctx), phase.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func prepareWarnings(w *worktree.Worktree) []string {
