@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -55,7 +57,7 @@ fi
 
 // awaitScript waits at most 30 s for a file, with a word in it if one is given.
 const awaitScript = `n=0
-until test -e "$1" && grep -q "${2:-}" "$1"; do
+until test -e "$1" && { test $# = 1 || grep -q "$2" "$1"; }; do
 	n=$((n + 1)) && test $n -lt 600 || exit 1
 	sleep 0.05
 done
@@ -210,6 +212,36 @@ func differences(a, b map[string]string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// deliver is the program "deliver SIGNAL FILE program args...": it runs the program, sends it the signal
+// as soon as the file is there, and ends as the program does, with 128 and the number of the signal if that
+// killed it. A shell cannot be asked: its background jobs ignore SIGINT.
+func deliver(args []string) int {
+	signals := map[string]syscall.Signal{
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL,
+	}
+	cmd := exec.Command(args[2], args[3:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	go func() {
+		for range 600 {
+			if _, err := os.Stat(args[1]); err == nil {
+				_ = cmd.Process.Signal(signals[args[0]])
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		_ = cmd.Process.Kill()
+	}()
+	_ = cmd.Wait()
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return cmd.ProcessState.ExitCode()
 }
 
 // cmdSettled is "settled [DIR]": of the runs of the repository DIR, or of none, nothing is left that

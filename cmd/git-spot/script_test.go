@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"git-spot":      func() { os.Exit(Main()) },
 		"git-spot-shim": func() { endSupervisor(proc.ShimMain(os.Args[1:])) },
+		"deliver":       func() { os.Exit(deliver(os.Args[1:])) },
 	})
 }
 
