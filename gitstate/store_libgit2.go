@@ -117,15 +117,23 @@ func (l *libgit2) resolve(name string) (OID, error) {
 	if err != nil {
 		return "", err
 	}
-	defer ref.Free()
-	direct, err := ref.Resolve()
-	if err != nil {
-		return "", err
+	return target(ref)
+}
+
+// target is what ref leads to; it frees ref.
+func target(ref *git.Reference) (OID, error) {
+	defer func() { ref.Free() }()
+	if ref.Type() != git.ReferenceOid { // the others libgit2 would look up again
+		direct, err := ref.Resolve()
+		if err != nil {
+			return "", err
+		}
+		ref.Free()
+		ref = direct
 	}
-	defer direct.Free()
-	oid := OID(direct.Target().String())
+	oid := OID(ref.Target().String())
 	if oid.IsZero() {
-		return "", &BrokenRefError{Ref: Ref(name)}
+		return "", &BrokenRefError{Ref: Ref(ref.Name())}
 	}
 	return oid, nil
 }
@@ -152,15 +160,16 @@ func (l *libgit2) refsHere(ctx context.Context, folder string) ([]RefValue, erro
 	}
 	defer iterator.Free()
 	var values []RefValue
-	for names := iterator.Names(); ctx.Err() == nil; {
-		name, err := names.Next()
+	for ctx.Err() == nil {
+		ref, err := iterator.Next()
 		if git.IsErrorCode(err, git.ErrorCodeIterOver) {
 			return values, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		if oid, err := l.resolve(name); err == nil {
+		name := ref.Name()
+		if oid, err := target(ref); err == nil {
 			values = append(values, RefValue{Ref: Ref(name), OID: oid})
 		}
 	}

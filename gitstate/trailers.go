@@ -108,6 +108,9 @@ func mustEscape(r rune, size int) bool {
 
 // unescape reads what escape wrote and refuses anything else, so that one value has one form.
 func unescape(s string) (string, error) {
+	if isPlain(s) {
+		return s, nil
+	}
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		if s[i] != '\\' {
@@ -135,6 +138,16 @@ func unescape(s string) (string, error) {
 		return "", fmt.Errorf("%q is not in its canonical form", s)
 	}
 	return b.String(), nil
+}
+
+// isPlain reports whether s surely is its own written form. Nearly every value is.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '\\' || c == ' ' && (i == 0 || i == len(s)-1) {
+			return false
+		}
+	}
+	return true
 }
 
 // parseTrailers reads what formatTrailers wrote. A paragraph between title and trailers is passed over; a

@@ -28,6 +28,11 @@ func MarshalIndent(v any) ([]byte, error) {
 // filled returns a copy of v whose nil slices and maps are empty ones. Values that encode themselves
 // stay as they are, and so do byte slices, which are strings in JSON.
 func filled(v reflect.Value) reflect.Value {
+	switch v.Kind() {
+	case reflect.Struct, reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Array, reflect.Map:
+	default:
+		return v
+	}
 	t := v.Type()
 	if encodesItself(t) {
 		return v
@@ -66,8 +71,6 @@ func filled(v reflect.Value) reflect.Value {
 		for entries := v.MapRange(); entries.Next(); {
 			out.SetMapIndex(entries.Key(), filled(entries.Value()))
 		}
-	default:
-		return v
 	}
 	return out
 }
