@@ -175,11 +175,6 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 		}
 		feedback = feedbackOf(req.verdict, verification)
 	}
-	for _, p := range chain[:1] {
-		if err := workers.Check(ctx, workers.Turn{Profile: p, Kind: contract.Kind, Getenv: s.Getenv, Now: s.Now}); err != nil {
-			return nil, err
-		}
-	}
 	base := gitstate.OID(phase.State.Base.Commit)
 	locked, err := verify.Overlays(ctx, verify.Subject{
 		Contract: contract, Objects: s.Ledger.Store(), AlwaysLocked: s.Config.AlwaysLockedPath,
@@ -189,6 +184,10 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 		return nil, err
 	}
 	t.prompt = workers.Prompt(workers.PromptInput{Contract: contract, Kind: contract.Kind, Locked: locked, Feedback: feedback})
+	ready := workers.Turn{Profile: chain[0], Kind: contract.Kind, Prompt: t.prompt, Getenv: s.Getenv, Now: s.Now}
+	if err := workers.Check(ctx, ready); err != nil {
+		return nil, err
+	}
 	if req.to == schemas.StateRevising {
 		if err := s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns); err != nil {
 			return nil, err
