@@ -172,10 +172,24 @@ func (l *Ledger) List(ctx context.Context) ([]Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	var heads []OID
+	for _, ref := range refs {
+		if ref.Err == nil {
+			heads = append(heads, ref.OID)
+		}
+	}
+	commits, err := l.store.Commits(ctx, heads)
+	if err != nil {
+		return nil, err
+	}
+	newest := make(map[OID]*Commit, len(heads))
+	for i, oid := range heads {
+		newest[oid] = commits[i]
+	}
 	rows := make([]Summary, 0, len(refs))
 	for _, ref := range refs {
 		id := RunID(strings.TrimPrefix(string(ref.Ref), runsPrefix))
-		row, err := l.summary(ctx, id, ref)
+		row, err := l.summary(ctx, id, ref, newest[ref.OID])
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -187,14 +201,21 @@ func (l *Ledger) List(ctx context.Context) ([]Summary, error) {
 	return rows, nil
 }
 
-func (l *Ledger) summary(ctx context.Context, id RunID, ref RefValue) (Summary, error) {
+// summary reads one row. Commit is what ref points at if that has been read already, else nil.
+func (l *Ledger) summary(ctx context.Context, id RunID, ref RefValue, commit *Commit) (Summary, error) {
 	if ref.Err != nil {
 		return Summary{}, corrupt(ctx, id, string(ref.Ref), ref.Err)
 	}
 	if _, err := ParseRunID(string(id)); err != nil {
 		return Summary{}, &CorruptError{ID: id, What: string(ref.Ref), Err: err}
 	}
-	_, row, err := l.event(ctx, id, ref.OID)
+	var row Summary
+	var err error
+	if commit != nil {
+		row, err = eventOf(id, ref.OID, commit)
+	} else {
+		_, row, err = l.event(ctx, id, ref.OID)
+	}
 	if err != nil {
 		return Summary{}, err
 	}
@@ -212,16 +233,24 @@ func (l *Ledger) summary(ctx context.Context, id RunID, ref RefValue) (Summary, 
 
 // event reads one ledger commit without its tree.
 func (l *Ledger) event(ctx context.Context, id RunID, oid OID) (*Commit, Summary, error) {
-	what := "commit " + string(oid)
 	c, err := l.store.Commit(ctx, oid)
 	if err != nil {
-		return nil, Summary{}, corrupt(ctx, id, what, err)
+		return nil, Summary{}, corrupt(ctx, id, "commit "+string(oid), err)
 	}
-	_, row, err := parseLedgerMessage(c.Message, id)
+	row, err := eventOf(id, oid, c)
 	if err != nil {
-		return nil, Summary{}, &CorruptError{ID: id, What: what, Err: err}
+		return nil, Summary{}, err
 	}
 	return c, row, nil
+}
+
+// eventOf reads the message of a ledger commit.
+func eventOf(id RunID, oid OID, c *Commit) (Summary, error) {
+	_, row, err := parseLedgerMessage(c.Message, id)
+	if err != nil {
+		return Summary{}, &CorruptError{ID: id, What: "commit " + string(oid), Err: err}
+	}
+	return row, nil
 }
 
 // History reads the events of a run, newest first.

@@ -39,10 +39,13 @@ type Store interface {
 	// and MUST NOT hide the others.
 	Refs(ctx context.Context, prefix string) ([]RefValue, error)
 
-	// Commit returns a commit. This and the next three return ErrNotFound if there is no such object
+	// Commit returns a commit. This and Blob, Tree and Lookup return ErrNotFound if there is no such object
 	// and *TooLargeError above 64 MiB, without reading it into memory. An object of another type is another
 	// error. In a partial clone a missing object MAY be fetched.
 	Commit(ctx context.Context, oid OID) (*Commit, error)
+	// Commits returns for each of oids what Commit would return, or nil where that would be an error. It is for
+	// many: it MUST NOT wait for one before it asks for the next where asking takes time.
+	Commits(ctx context.Context, oids []OID) ([]*Commit, error)
 	// Blob returns the content of a blob.
 	Blob(ctx context.Context, oid OID) ([]byte, error)
 	// Tree returns one level of a tree, in git's order.
@@ -247,6 +250,8 @@ func WithSync(ctx context.Context) context.Context { return gitexec.WithSync(ctx
 // arguments are checked.
 type backend interface {
 	read(ctx context.Context, oid OID) (kind string, data []byte, err error)
+	// readAll calls fn for those of oids that it reads, maybe more than once. The others are for read.
+	readAll(ctx context.Context, oids []OID, fn func(i int, kind string, data []byte)) error
 	write(ctx context.Context, kind string, data []byte) (OID, error)
 	ref(ctx context.Context, ref Ref) (OID, error)
 	refs(ctx context.Context, folder string) ([]RefValue, error) // below folder, which ends in a slash; any order
@@ -326,6 +331,24 @@ func (s *store) Commit(ctx context.Context, oid OID) (*Commit, error) {
 		return nil, fmt.Errorf("object %s: %w", oid, err)
 	}
 	return c, nil
+}
+
+func (s *store) Commits(ctx context.Context, oids []OID) ([]*Commit, error) {
+	for _, oid := range oids {
+		if err := s.checkOID(oid); err != nil {
+			return nil, err
+		}
+	}
+	commits := make([]*Commit, len(oids))
+	if len(oids) == 0 {
+		return commits, nil
+	}
+	err := s.backend.readAll(ctx, oids, func(i int, kind string, data []byte) {
+		if kind == "commit" {
+			commits[i], _ = decodeCommit(data) // nil if it is malformed
+		}
+	})
+	return commits, err
 }
 
 func (s *store) Tree(ctx context.Context, oid OID) ([]TreeEntry, error) {

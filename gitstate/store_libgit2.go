@@ -61,6 +61,18 @@ func (l *libgit2) read(ctx context.Context, oid OID) (string, []byte, error) {
 	return l.git.read(ctx, oid)
 }
 
+func (l *libgit2) readAll(ctx context.Context, oids []OID, fn func(i int, kind string, data []byte)) error {
+	for i, oid := range oids {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if kind, data, err := l.readHere(oid); err == nil {
+			fn(i, kind, data)
+		}
+	}
+	return nil
+}
+
 func (l *libgit2) readHere(oid OID) (string, []byte, error) {
 	id, err := git.NewOid(string(oid))
 	if err != nil {

@@ -83,6 +83,52 @@ func (p *plumbing) read(ctx context.Context, oid OID) (kind string, data []byte,
 	return kind, data, nil
 }
 
+// readAll sends every question at once, and reads the answers while git still works.
+func (p *plumbing) readAll(ctx context.Context, oids []OID, fn func(i int, kind string, data []byte)) error {
+	return p.objects.use(ctx, func(git *gitexec.Pipe) error {
+		asked := make(chan error, 1)
+		go func() {
+			var questions bytes.Buffer
+			for _, oid := range oids {
+				questions.WriteString("contents " + string(oid) + "\n")
+			}
+			_, err := git.In.Write(questions.Bytes())
+			asked <- err
+		}()
+		// Once git is gone, writing fails too, so this ends whatever the answers are.
+		defer func() { <-asked }()
+		for i, oid := range oids {
+			line, err := git.Out.ReadString('\n')
+			if err != nil {
+				return errGone
+			}
+			words := strings.Fields(line)
+			if len(words) == 2 && words[1] == "missing" {
+				continue
+			}
+			size, err := int64(0), errGone
+			if len(words) == 3 && words[0] == string(oid) {
+				size, err = strconv.ParseInt(words[2], 10, 64)
+			}
+			switch {
+			case err != nil:
+				return fmt.Errorf("git cat-file answered %q: %w", line, errGone)
+			case size > maxObject:
+				if _, err := io.CopyN(io.Discard, git.Out, size+1); err != nil {
+					return errGone
+				}
+				continue
+			}
+			data := make([]byte, size+1)
+			if _, err := io.ReadFull(git.Out, data); err != nil {
+				return errGone
+			}
+			fn(i, words[1], data[:size])
+		}
+		return nil
+	})
+}
+
 func (p *plumbing) write(ctx context.Context, kind string, data []byte) (OID, error) {
 	for try := 1; ; try++ {
 		out, err := p.repo.Run(ctx, gitexec.Call{

@@ -68,6 +68,18 @@ func coreReading(t *testing.T, s gitstate.Store, dir string) {
 	if len(c.Parents) != 1 {
 		t.Errorf("HEAD has parents %v", c.Parents)
 	}
+	blob := oid(t, Git(t, dir, "rev-parse", "HEAD:README"))
+	none := gitstate.OID(strings.Repeat("1", len(head)))
+	many := slices.Repeat([]gitstate.OID{head, none, blob}, 1000) // more than a pipe takes
+	commits, err := s.Commits(ctx, many)
+	if err != nil || len(commits) != len(many) {
+		t.Fatalf("many commits: got %d, %v", len(commits), err)
+	}
+	for i, got := range commits {
+		if many[i] != head && got != nil || many[i] == head && (got == nil || got.Message != c.Message) {
+			t.Fatalf("many commits: got %+v for %s", got, many[i])
+		}
+	}
 	if _, err := s.Blob(ctx, head); err == nil || errors.Is(err, gitstate.ErrNotFound) {
 		t.Errorf("a commit as a blob: got %v", err)
 	}
