@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"reflect"
 	"strconv"
 	"unicode/utf8"
-
-	"reflect"
 
 	"github.com/git-spot/git-spot/gitstate"
 )

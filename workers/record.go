@@ -412,7 +412,10 @@ func usageWords(u *schemas.Usage) string {
 		name  string
 		count *int64
 	}{
-		{"input", u.UncachedInput}, {"cacheRead", u.CacheRead}, {"cacheWrite", u.CacheWrite}, {"output", u.Output},
+		{"input", u.UncachedInput},
+		{"cacheRead", u.CacheRead},
+		{"cacheWrite", u.CacheWrite},
+		{"output", u.Output},
 		{"reasoning", u.Reasoning},
 	} {
 		if n.count != nil {

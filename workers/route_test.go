@@ -19,7 +19,8 @@ import (
 func configured(t interface {
 	Helper()
 	Fatal(...any)
-}, lines ...string) *config.Config {
+}, lines ...string,
+) *config.Config {
 	t.Helper()
 	all := []string{"spot.defaultprofile=d"}
 	for name, tier := range map[string]string{"a": "cheap", "b": "standard", "c": "premium", "d": ""} {
@@ -95,17 +96,37 @@ func TestRouteOrder(t *testing.T) {
 		{"flag beats all", []string{"spot.caller.codex.profile=b"}, schemas.Contract{}, "codex", "c", "c", "flag"},
 		{"caller beats difficulty", []string{"spot.caller.codex.profile=c"}, schemas.Contract{}, "codex", "", "c", "caller-preference"},
 		{"another caller's preference", []string{"spot.caller.codex.profile=c"}, schemas.Contract{}, "trae", "", "a", "difficulty"},
-		{"preference that lacks a capability", []string{"spot.caller.codex.profile=c", "spot.profile.a.capabilities=vision-input"},
-			schemas.Contract{Capabilities: vision}, "codex", "", "a", "difficulty"},
-		{"preference with the modality", []string{"spot.caller.codex.profile=c", "spot.profile.c.modalities=vision-input"},
-			schemas.Contract{Capabilities: vision}, "codex", "", "c", "caller-preference"},
-		{"strength decides within the tier", []string{"spot.profile.b.costtier=cheap", "spot.profile.b.strengths=frontend"},
-			schemas.Contract{Domain: "frontend"}, "cli", "", "b", "difficulty"},
-		{"strength of another tier does not", []string{"spot.profile.c.strengths=frontend"},
-			schemas.Contract{Domain: "frontend"}, "cli", "", "a", "difficulty"},
+		{
+			"preference that lacks a capability",
+			[]string{"spot.caller.codex.profile=c", "spot.profile.a.capabilities=vision-input"},
+			schemas.Contract{Capabilities: vision},
+			"codex", "", "a", "difficulty",
+		},
+		{
+			"preference with the modality",
+			[]string{"spot.caller.codex.profile=c", "spot.profile.c.modalities=vision-input"},
+			schemas.Contract{Capabilities: vision},
+			"codex", "", "c", "caller-preference",
+		},
+		{
+			"strength decides within the tier",
+			[]string{"spot.profile.b.costtier=cheap", "spot.profile.b.strengths=frontend"},
+			schemas.Contract{Domain: "frontend"},
+			"cli", "", "b", "difficulty",
+		},
+		{
+			"strength of another tier does not",
+			[]string{"spot.profile.c.strengths=frontend"},
+			schemas.Contract{Domain: "frontend"},
+			"cli", "", "a", "difficulty",
+		},
 		{"the default profile is first of equals", []string{"spot.profile.d.costtier=cheap"}, schemas.Contract{}, "cli", "", "d", "difficulty"},
-		{"no profile with a tier", []string{"spot.profile.a.costtier=", "spot.profile.b.costtier=", "spot.profile.c.costtier="},
-			schemas.Contract{}, "cli", "", "d", "default"},
+		{
+			"no profile with a tier",
+			[]string{"spot.profile.a.costtier=", "spot.profile.b.costtier=", "spot.profile.c.costtier="},
+			schemas.Contract{},
+			"cli", "", "d", "default",
+		},
 		{"no profile of the tier", []string{"spot.profile.b.costtier="}, schemas.Contract{Difficulty: "medium"}, "cli", "", "d", "default"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

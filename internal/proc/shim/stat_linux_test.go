@@ -56,8 +56,14 @@ func TestReadStat(t *testing.T) {
 func TestBelow(t *testing.T) {
 	t.Parallel()
 	all := []shim.Stat{
-		{PID: 1}, {PID: 2, Parent: 1}, {PID: 3, Parent: 2, State: 'Z'}, {PID: 4, Parent: 3}, {PID: 5, Parent: 4}, {PID: 6, Parent: 1},
-		{PID: 7, Parent: 8}, {PID: 8, Parent: 7}, // cannot be; must end all the same
+		{PID: 1},
+		{PID: 2, Parent: 1},
+		{PID: 3, Parent: 2, State: 'Z'},
+		{PID: 4, Parent: 3},
+		{PID: 5, Parent: 4},
+		{PID: 6, Parent: 1},
+		{PID: 7, Parent: 8},
+		{PID: 8, Parent: 7}, // cannot be; must end all the same
 	}
 	got := shim.Below(all, func(p shim.Stat) bool { return p.PID == 2 || p.PID == 4 || p.PID == 7 })
 	var pids []int
