@@ -3,6 +3,7 @@ package worktree
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,7 @@ const nameLimit = 40
 // Root returns the folder that holds all worktrees of a repository:
 // <configured>/<repository>-<8 hex digits of its location>. A configured folder is absolute or begins
 // with ~/. Without one it is git-spot/worktrees below the XDG state folder. Root creates nothing. A
-// folder that is relative, or inside the repository, is a *RootError.
+// folder that is relative, inside the repository or below a file is a *RootError.
 func Root(repo *gitexec.Repo, configured string, getenv func(string) string) (string, error) {
 	parent, err := rootParent(configured, getenv)
 	if err != nil {
@@ -32,7 +33,15 @@ func Root(repo *gitexec.Repo, configured string, getenv func(string) string) (st
 	if inside := containing(root, repositoryFolders(repo)); inside != "" {
 		return "", &RootError{Root: root, Repository: inside}
 	}
-	return root, nil
+	for above := root; ; above = filepath.Dir(above) {
+		info, err := os.Stat(above)
+		if err == nil && !info.IsDir() {
+			return "", &RootError{Root: root, Detail: fmt.Sprintf("%q is not a folder", above)}
+		}
+		if err == nil || above == filepath.Dir(above) {
+			return root, nil
+		}
+	}
 }
 
 func rootParent(configured string, getenv func(string) string) (string, error) {

@@ -25,6 +25,7 @@ import (
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/internal/gitexec"
+	"github.com/git-spot/git-spot/schemas"
 )
 
 // cleanupTimeout bounds the removal of what a failed call made, after its context has ended.
@@ -92,11 +93,16 @@ func (w *Worktree) resetMark() string { return filepath.Join(w.stateDir(), "rese
 func (w *Worktree) pointer() string { return "gitdir: " + w.gitDir() + "\n" }
 
 // Create makes the worker's folder. Any number of Creates may run at once in one repository. It fails
-// with fs.ErrExist if the folder is there already. If it fails, nothing of it is left.
+// with fs.ErrExist if the folder is there already, and with *RootError if spec.Root cannot be made. If it
+// fails, nothing of it is left.
 func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (_ *Worktree, err error) {
 	w := Open(repo, spec)
 	for _, dir := range []string{spec.Root, filepath.Dir(w.gitDir()), w.stateDir()} {
-		if err := durable.MkdirAll(dir, 0o700); err != nil {
+		err := durable.MkdirAll(dir, 0o700)
+		if _, coded := errors.AsType[schemas.Coded](err); err != nil && !coded && dir != w.stateDir() {
+			err = &RootError{Root: spec.Root, Detail: err.Error()}
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
