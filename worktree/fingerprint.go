@@ -54,7 +54,7 @@ func TakeFingerprint(ctx context.Context, repo *gitexec.Repo) (*Fingerprint, err
 		common: repo.CommonDir, config: map[string][]setting{},
 		sources: map[string]file{}, files: map[string]file{}, other: map[string]string{},
 	}
-	sources := []string{filepath.Join(repo.CommonDir, "config"), filepath.Join(repo.GitDir, "config.worktree")}
+	sources := ownSources(repo)
 	var drivers filters
 	entries, err := repo.Config(ctx)
 	if e, refused := errors.AsType[*gitexec.Error](err); refused && e.Status > 0 {
@@ -303,20 +303,17 @@ func containsAll(list, items []string) bool {
 
 // Undo takes out what f.Compare(now) names as executable, and puts back what f had in its place;
 // everything else that changed meanwhile stays. It returns what it took out, by the names of Compare,
-// so that the caller can keep it. On an error part of it was undone; Undo may then be called again with
-// a new fingerprint.
+// so that the caller can keep it. Only files that held the repository's configuration before are
+// written: a file that is included since then may be anybody's, and is out of reach again once the
+// include is gone. On an error part of it was undone; Undo may then be called again with a new
+// fingerprint.
 func (f *Fingerprint) Undo(ctx context.Context, repo *gitexec.Repo, now *Fingerprint) (map[string][]byte, error) {
 	replaced := map[string][]byte{}
-	if now.broken != "" && f.broken == "" {
-		sources := map[string]file{}
-		for _, name := range keys(f.sources, now.sources) {
-			if err := addFile(sources, name, f.path(name)); err != nil {
-				return replaced, err
-			}
-			if err := f.restore(name, f.sources[name], sources[name], replaced); err != nil {
-				return replaced, err
-			}
-		}
+	restored, err := f.undoSources(repo, now.broken != "" && f.broken == "", replaced)
+	if err != nil {
+		return replaced, err
+	}
+	if restored {
 		// The rest can be seen again.
 		fresh, err := TakeFingerprint(ctx, repo)
 		if err != nil {
@@ -354,15 +351,48 @@ func (f *Fingerprint) Undo(ctx context.Context, repo *gitexec.Repo, now *Fingerp
 	return replaced, nil
 }
 
+// undoSources puts whole files of the configuration back: all of them if git cannot read them any more, else
+// those in whose place something else lies. git would follow a link there, and undo in the file of
+// somebody else what was never planted.
+func (f *Fingerprint) undoSources(repo *gitexec.Repo, broken bool, replaced map[string][]byte) (restored bool, err error) {
+	names := slices.Collect(maps.Keys(f.sources))
+	for _, path := range ownSources(repo) {
+		names = append(names, f.name(path))
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		here := map[string]file{}
+		if err := addFile(here, name, f.path(name)); err != nil {
+			return restored, err
+		}
+		was, is := f.sources[name], here[name]
+		if was == is || !broken && (is == file{} || is.mode.IsRegular()) {
+			continue
+		}
+		if err := f.restore(name, was, is, replaced); err != nil {
+			return restored, err
+		}
+		restored = true
+	}
+	return restored, nil
+}
+
+// ownSources are the files that hold the repository's own configuration, whether or not they are there.
+func ownSources(repo *gitexec.Repo) []string {
+	return []string{filepath.Join(repo.CommonDir, "config"), filepath.Join(repo.GitDir, "config.worktree")}
+}
+
 // undoKey sets a key back to the values it had, in the files it had them in.
 func (f *Fingerprint) undoKey(ctx context.Context, repo *gitexec.Repo, key string, is []setting) error {
 	config := func(file string, args ...string) error {
 		_, err := repo.Run(ctx, gitexec.Call{Args: append([]string{"config", "--file", file}, args...)})
 		return err
 	}
+	own := ownSources(repo)
 	cleared := map[string]bool{}
 	for _, s := range is {
-		if cleared[s.file] {
+		_, known := f.sources[f.name(s.file)]
+		if cleared[s.file] || !known && !slices.Contains(own, filepath.Clean(s.file)) {
 			continue
 		}
 		cleared[s.file] = true

@@ -131,7 +131,52 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TakeFingerprint itself runs nothing that a worker planted.
+// A file outside of the repository is not written, whatever leads to it.
+func TestUndoSparesOtherFiles(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"included":             `git config include.path "$THEIRS"`,
+		"included on demand":   `git config includeIf.gitdir:/.path "$THEIRS"`,
+		"through a link":       `ln -s "$THEIRS" .git/more; git config include.path more`,
+		"by what is included":  `git config --file .git/included include.path "$THEIRS"`,
+		"in place of ours":     `ln -sf "$THEIRS" .git/config`,
+		"in place of included": `ln -sf "$THEIRS" .git/included`,
+		"and unreadable":       `git config include.path "$THEIRS"; echo '[core' >> .git/config`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := newRepo(t)
+			sh(t, dir, `printf '[user]\n\tsigningKey = k\n' > .git/included; git config include.path included`)
+			theirs := filepath.Join(tempDir(t), "gitconfig")
+			const content = "[alias]\n\tco = checkout\n[core]\n\teditor = vim\n\trepositoryFormatVersion = 0\n"
+			write(t, theirs, content)
+			repo := open(t, dir)
+			before := fingerprint(t, dir)
+			ours := read(t, filepath.Join(dir, ".git/config"))
+			sh(t, dir, script, "THEIRS="+theirs)
+			now, err := worktree.TakeFingerprint(t.Context(), repo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(before.Compare(now).ExecutableConfig) == 0 {
+				t.Fatal("nothing was found")
+			}
+			if _, err := before.Undo(t.Context(), repo, now); err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, theirs); got != content {
+				t.Errorf("the other file is now\n%s", got)
+			}
+			if change := before.Compare(fingerprint(t, dir)); len(change.ExecutableConfig) > 0 {
+				t.Errorf("not undone: %q", change.ExecutableConfig)
+			}
+			if got := read(t, filepath.Join(dir, ".git/config")); got != ours && !strings.Contains(script, "includeIf") {
+				t.Errorf("the repository's configuration is now\n%s\nit was\n%s", got, ours)
+			}
+		})
+	}
+}
+
 func TestFingerprintOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -168,6 +213,7 @@ func TestFingerprintOutlivesItsProcess(t *testing.T) {
 	}
 }
 
+// TakeFingerprint itself runs nothing that a worker planted.
 func TestFingerprintRunsNothing(t *testing.T) {
 	t.Parallel()
 	dir := newRepo(t)
