@@ -34,11 +34,12 @@ type Verification struct {
 
 // GateResult is one yes/no check of the change.
 type GateResult struct {
-	Gate    string   `json:"gate"`
-	Code    Code     `json:"code"` // the code that a red gate has
-	OK      bool     `json:"ok"`
-	Paths   []string `json:"paths,omitempty"`
-	Message string   `json:"message,omitempty"`
+	Gate      string   `json:"gate"`
+	Code      Code     `json:"code"` // the code that a red gate has
+	OK        bool     `json:"ok"`
+	Unchecked bool     `json:"unchecked,omitempty"` // red because it could not be checked, which can be tried again
+	Paths     []string `json:"paths,omitempty"`
+	Message   string   `json:"message,omitempty"`
 }
 
 // Overlay is a file of the clean room that is not from the candidate's tree.

@@ -13,9 +13,6 @@ import (
 	"github.com/git-spot/git-spot/schemas"
 )
 
-// unchecked begins the message of a gate that could not read what it needs.
-const unchecked = "cannot be checked: "
-
 // maxShownPaths bounds the paths of one row; the message says how many there are.
 const maxShownPaths = 100
 
@@ -29,9 +26,10 @@ type gate struct {
 
 // finding is what a gate has to say. The zero value is green.
 type finding struct {
-	red     bool
-	paths   []string
-	message string
+	red       bool
+	paths     []string
+	message   string
+	unchecked bool // red because what it needs could not be read
 }
 
 // gates is the fixed order of the rows: first what makes a run end, then what its next revision can
@@ -98,7 +96,7 @@ func Gates(ctx context.Context, s Subject) ([]schemas.GateResult, error) {
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			f = finding{red: true, message: unchecked + err.Error()}
+			f = finding{red: true, unchecked: true, message: "cannot be checked: " + err.Error()}
 		}
 		rows = append(rows, g.row(f))
 	}
@@ -115,7 +113,9 @@ func (g gate) row(f finding) schemas.GateResult {
 	for i, p := range f.paths {
 		f.paths[i] = display(p)
 	}
-	return schemas.GateResult{Gate: g.name, Code: g.code, OK: !f.red, Paths: f.paths, Message: strings.ToValidUTF8(f.message, "\uFFFD")}
+	return schemas.GateResult{
+		Gate: g.name, Code: g.code, OK: !f.red, Unchecked: f.unchecked, Paths: f.paths, Message: strings.ToValidUTF8(f.message, "\uFFFD"),
+	}
 }
 
 // Tampered returns rows with that of git's own state red: something that ran during the verification
@@ -124,7 +124,7 @@ func Tampered(rows []schemas.GateResult, paths []string) []schemas.GateResult {
 	rows = slices.Clone(rows)
 	for i, row := range rows {
 		if row.Code == schemas.CodeGitStateTampered {
-			rows[i] = gateOf(row.Code).row(finding{true, slices.Clone(paths), "the verification changed git's own state"})
+			rows[i] = gateOf(row.Code).row(finding{red: true, paths: slices.Clone(paths), message: "the verification changed git's own state"})
 		}
 	}
 	return rows
@@ -134,7 +134,7 @@ func Tampered(rows []schemas.GateResult, paths []string) []schemas.GateResult {
 // is red because it could not be checked is not one; that can be tried again.
 func Final(rows []schemas.GateResult) (schemas.GateResult, bool) {
 	for _, row := range rows {
-		if !row.OK && gateOf(row.Code).final && !strings.HasPrefix(row.Message, unchecked) {
+		if !row.OK && gateOf(row.Code).final && !row.Unchecked {
 			return row, true
 		}
 	}
@@ -203,7 +203,7 @@ func checkGitState(_ context.Context, j *judge) (finding, error) {
 	if len(j.Tampered) == 0 {
 		return finding{}, nil
 	}
-	return finding{true, slices.Clone(j.Tampered), "the turn changed git's own state"}, nil
+	return finding{red: true, paths: slices.Clone(j.Tampered), message: "the turn changed git's own state"}, nil
 }
 
 func checkHash(_ context.Context, j *judge) (finding, error) {
@@ -279,7 +279,7 @@ func checkNested(_ context.Context, j *judge) (finding, error) {
 	if len(j.Nested) == 0 {
 		return finding{}, nil
 	}
-	return finding{true, slices.Clone(j.Nested), "the worktree holds another repository; its files are not in the candidate"}, nil
+	return finding{red: true, paths: slices.Clone(j.Nested), message: "the worktree holds another repository; its files are not in the candidate"}, nil
 }
 
 func checkSubmodules(_ context.Context, j *judge) (finding, error) {

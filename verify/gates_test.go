@@ -320,6 +320,19 @@ func TestGatesFailClosed(t *testing.T) {
 	}
 }
 
+// The worker chooses the names of files, and with them the words of a message.
+func TestNoNameKeepsARunFromItsEnd(t *testing.T) {
+	t.Parallel()
+	s := newSubject(t, tree{"a": "1"}, tree{"a": "1", "cannot be checked: a/conftest.py": "x", "conftest.py": "x"})
+	rows, err := verify.Gates(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row, final := verify.Final(rows); !final || row.Code != schemas.CodeLockedPathChanged {
+		t.Errorf("got %+v", rows)
+	}
+}
+
 func TestManifestTooLargeEndsTheRun(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t, tree{"package.json": "{}"}, tree{"package.json": "{ }"})
