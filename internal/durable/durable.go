@@ -156,6 +156,14 @@ func Rename(oldPath, newPath string) error {
 	return disk(newPath, err)
 }
 
+// Symlink creates path as a symbolic link to target. It fails with fs.ErrExist if anything is there.
+func Symlink(target, path string) error {
+	if err := fault.At(fault.FileWrite, path); err != nil {
+		return err
+	}
+	return disk(path, os.Symlink(target, path))
+}
+
 // Remove removes the file or empty folder path; a symbolic link itself. It is no error if nothing is
 // there.
 func Remove(path string) error {
