@@ -427,7 +427,7 @@ func (f *Fingerprint) restore(name string, was, is file, replaced map[string][]b
 	case was == file{}:
 		return nil
 	case was.mode.Type() == fs.ModeSymlink:
-		return durable.Symlink(was.data, path) //nolint:forbidigo // durable makes files and folders
+		return durable.Symlink(was.data, path)
 	case was.mode.IsRegular() && len(was.data) <= fileLimit:
 		return durable.WriteFile(path, []byte(was.data), was.mode.Perm())
 	}
