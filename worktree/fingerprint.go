@@ -232,8 +232,9 @@ func (f *Fingerprint) addCheckout(ctx context.Context, repo *gitexec.Repo, drive
 
 // Tampering is how two fingerprints differ. Both lists are sorted.
 type Tampering struct {
-	// ExecutableConfig names what was added, or changed, and makes git or git spot run something:
-	// configuration keys, hooks, info/attributes. It is GIT_STATE_TAMPERED.
+	// ExecutableConfig names what was added, or changed, and makes git or git spot run something, or
+	// lets pass what the user locked: configuration keys, hooks, info/attributes. It is
+	// GIT_STATE_TAMPERED.
 	ExecutableConfig []string
 	// Changed names everything else that differs: other keys, what was removed, refs, HEAD, files of
 	// the checkout. It is SOURCE_CHANGED: users commit, fetch and edit while a worker works.
@@ -435,7 +436,7 @@ func (f *Fingerprint) restore(name string, was, is file, replaced map[string][]b
 }
 
 // executableKey reports whether a configuration key with these values makes git, or git spot, run
-// something, or decides where it looks for that.
+// something, decides where it looks for that, or says what git spot lets pass.
 func executableKey(key string, values []string) bool {
 	first, last := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
 	if first < 0 {
@@ -453,8 +454,8 @@ func executableKey(key string, values []string) bool {
 }
 
 // executableKeys are the names of such keys by section, whatever the subsection; "*" is all of them.
-// The source is git-config(1), and for spot DESIGN.md section 7.5. core.bare runs nothing, but with the
-// wrong value no checkout works any more.
+// The source is git-config(1), and for spot the keys that start a program or that a value, also an empty
+// one, weakens. core.bare runs nothing, but with the wrong value no checkout works any more.
 var executableKeys = map[string][]string{
 	"alias":       {"*"},
 	"browser":     {"cmd", "path"},
@@ -463,6 +464,7 @@ var executableKeys = map[string][]string{
 	"diff":        {"command", "external", "textconv"},
 	"difftool":    {"cmd", "path"},
 	"filter":      {"clean", "process", "smudge"},
+	"gc":          {"recentobjectshook"},
 	"gpg":         {"defaultkeycommand", "program"},
 	"guitool":     {"cmd"},
 	"hook":        {"*"},
@@ -481,7 +483,7 @@ var executableKeys = map[string][]string{
 	"remote":      {"receivepack", "uploadpack", "vcs"},
 	"sendemail":   {"cccmd", "headercmd", "sendmailcmd", "smtpserver", "tocmd"},
 	"sequence":    {"editor"},
-	"spot":        {"apikeyenv", "argv", "baseurl", "env", "notify", "program", "runhooks", "sandbox", "sandboxread", "sandboxwrite"},
+	"spot":        {"alwayslockedpath", "apikeyenv", "argv", "baseurl", "env", "notify", "program", "protectedbranch", "runhooks", "sandbox", "sandboxread", "sandboxwrite"},
 	"tar":         {"command"},
 	"trailer":     {"cmd", "command"},
 	"uploadpack":  {"packobjectshook"},

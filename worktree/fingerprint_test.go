@@ -46,6 +46,8 @@ func TestFingerprint(t *testing.T) {
 		"ext url":             {`git config remote.o.url "ext::sh -c touch% $MARK"; git config url."ext::x".insteadOf y`, "remote.o.url url.ext::x.insteadof", ""},
 		"submodule update":    {`git config submodule.lib.update "!touch $MARK"`, "submodule.lib.update", ""},
 		"spot program":        {`git config spot.profile.x.program /bin/evil; git config --add spot.profile.x.argv y; git config spot.maxRevisions 3`, "spot.profile.x.argv spot.profile.x.program", "configuration spot.maxrevisions"},
+		"locks taken back":    {`git config spot.alwaysLockedPath ""; git config --add spot.protectedBranch ""`, "spot.alwayslockedpath spot.protectedbranch", ""},
+		"gc":                  {`git config gc.recentObjectsHook "touch $MARK"`, "gc.recentobjectshook", ""},
 		"plain keys":          {`git config user.name other; git config --unset user.email; git config remote.o.url https://example.org`, "", "configuration remote.o.url configuration user.email configuration user.name"},
 		"removed executable":  {`git config --unset filter.lfs.clean; rm .git/hooks/post-commit`, "", "configuration filter.lfs.clean hooks/post-commit"},
 		"hook":                {`printf '#!/bin/sh\ntouch %s\n' "$MARK" > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit`, "hooks/pre-commit", ""},
