@@ -62,6 +62,9 @@ func (l *Ledger) ReadNotes(ctx context.Context, object OID) ([]string, error) {
 	return l.readNotes(ctx, object)
 }
 
+// SetStore puts another store in place of the one that Open chose.
+func (l *Ledger) SetStore(s Store) { l.store = s }
+
 // SetAbortWait is for tests that do not want to wait so long.
 func (l *Ledger) SetAbortWait(d time.Duration) { l.abortWait = d }
 

@@ -153,9 +153,9 @@ func (p *Phase) write(ctx context.Context, t Transition, after *schemas.RunState
 	// A swap that is stopped half-way leaves the caller not knowing where the run stands.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	if t.Sync {
-		ctx = WithSync(ctx)
-	}
+	// An event is no more lasting than the events before it, so all of them are flushed, not only those
+	// that money or the user's branch depend on.
+	ctx = WithSync(ctx)
 	// What is written is what a reader gets: JSON knows no bytes that are not UTF-8.
 	after, err := clone(after)
 	if err != nil {

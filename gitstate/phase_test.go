@@ -2,16 +2,19 @@ package gitstate_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
 )
 
@@ -223,4 +226,60 @@ func slotsOf(t testing.TB, l *gitstate.Ledger) []gitstate.SlotHolder {
 		t.Fatal(err)
 	}
 	return holders
+}
+
+// watchedStore says which writes were not to be flushed.
+type watchedStore struct {
+	gitstate.Store
+	writes atomic.Int64
+	lazy   atomic.Int64
+}
+
+func (s *watchedStore) see(ctx context.Context) {
+	s.writes.Add(1)
+	if !gitexec.Synced(ctx) {
+		s.lazy.Add(1)
+	}
+}
+
+func (s *watchedStore) WriteBlob(ctx context.Context, data []byte) (gitstate.OID, error) {
+	s.see(ctx)
+	return s.Store.WriteBlob(ctx, data)
+}
+
+func (s *watchedStore) WriteTree(ctx context.Context, entries []gitstate.TreeEntry) (gitstate.OID, error) {
+	s.see(ctx)
+	return s.Store.WriteTree(ctx, entries)
+}
+
+func (s *watchedStore) WriteCommit(ctx context.Context, c gitstate.Commit) (gitstate.OID, error) {
+	s.see(ctx)
+	return s.Store.WriteCommit(ctx, c)
+}
+
+func (s *watchedStore) Update(ctx context.Context, updates []gitstate.RefUpdate) error {
+	s.see(ctx)
+	return s.Store.Update(ctx, updates)
+}
+
+func TestEveryEventIsFlushed(t *testing.T) {
+	t.Parallel()
+	dir := repository(t, "sha1")
+	l := open(t, dir)
+	watched := &watchedStore{Store: l.Store()}
+	base := git(t, dir, "rev-parse", "main")
+	ctx := t.Context()
+	p, ctx, err := l.Reserve(ctx, "run", "prepare", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetStore(watched)
+	if err := errors.Join(p.Create(ctx, gitstate.NewRun{State: newState(l, "a task", base), Files: newFiles()}), p.Close()); err != nil {
+		t.Fatal(err)
+	}
+	p = begin(t, l, "run", gitstate.ByAbort)
+	appendEvent(t, p, gitstate.Event{To: schemas.StateAborted})
+	if watched.writes.Load() < 8 || watched.lazy.Load() > 0 {
+		t.Errorf("%d of %d writes were not to be flushed", watched.lazy.Load(), watched.writes.Load())
+	}
 }

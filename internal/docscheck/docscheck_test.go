@@ -96,7 +96,7 @@ func transitions() string {
 		if t.Unproven {
 			only = append(only, "not passed")
 		}
-		rest := fmt.Sprintf("`%s` | %s | %s | %s | %s |", t.To, t.When, strings.Join(only, ", "), mark(t.Sync), mark(t.Note))
+		rest := fmt.Sprintf("`%s` | %s | %s | %s |", t.To, t.When, strings.Join(only, ", "), mark(t.Note))
 		if i := slices.IndexFunc(lines, func(l line) bool { return l.by == string(t.By) && l.rest == rest }); i >= 0 {
 			lines[i].from += ", " + from
 		} else {

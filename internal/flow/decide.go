@@ -77,7 +77,7 @@ func (s *Session) Approve(ctx context.Context, id gitstate.RunID, verdict *schem
 	if err != nil {
 		return nil, err
 	}
-	commit, err := worktree.ApprovedCommit(ctx, s.Repo, diff.Tree, diff.Base, text)
+	commit, err := worktree.ApprovedCommit(gitstate.WithSync(ctx), s.Repo, diff.Tree, diff.Base, text)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func (s *Session) snapshot(ctx context.Context, run *gitstate.Run, message strin
 	if err != nil {
 		return worktree.Snapshot{}, err
 	}
-	return s.worktreeOf(run).Snapshot(ctx, message, worktree.Identity{Name: by.Name, Email: by.Email, When: by.When})
+	return s.worktreeOf(run).Snapshot(gitstate.WithSync(ctx), message, worktree.Identity{Name: by.Name, Email: by.Email, When: by.When})
 }
 
 // liveFolder holds what grows while a turn runs, and the private index. It can be deleted at any time
