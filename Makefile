@@ -25,6 +25,9 @@ LINT      := .ci/lint
 TESTCOUNT := .cache/bin/testcount
 TIMEOUT   := -timeout 20m
 
+# Where tests make their repositories. Asked when a recipe runs.
+FAST = TMPDIR=$(shell .ci/tmpdir)
+
 .DEFAULT_GOAL := build
 
 .PHONY: help
@@ -49,12 +52,12 @@ demo: deps build ## build and show the whole loop in a throw-away repository
 test: deps $(TESTCOUNT) ## test both builds; the last line counts
 	@if [ "$(CGO)" = 1 ]; then \
 		exec $(TESTCOUNT) -skips tools/skips.txt \
-			CGO_ENABLED=1 $(GO) test $(TIMEOUT) -race -shuffle=on -json ./... -- \
-			CGO_ENABLED=0 $(GO) test $(TIMEOUT) -shuffle=on -json ./... -- \
+			$(FAST) CGO_ENABLED=1 $(GO) test $(TIMEOUT) -race -shuffle=on -json ./... -- \
+			$(FAST) CGO_ENABLED=0 $(GO) test $(TIMEOUT) -shuffle=on -json ./... -- \
 			$(GO) -C tools test -json ./testcount; \
 	else \
 		echo "testing the build without cgo alone: libgit2 1.5 or a C compiler is missing"; \
-		exec $(TESTCOUNT) -skips tools/skips.txt CGO_ENABLED=0 $(GO) test $(TIMEOUT) -shuffle=on -json ./...; \
+		exec $(TESTCOUNT) -skips tools/skips.txt $(FAST) CGO_ENABLED=0 $(GO) test $(TIMEOUT) -shuffle=on -json ./...; \
 	fi
 
 .PHONY: check
@@ -111,7 +114,7 @@ fuzz: ## run every fuzz test for FUZZTIME
 
 .PHONY: fault
 fault: ## kill git spot at every side effect of every command
-	CGO_ENABLED=$(CGO) $(GO) test -count=1 -timeout 60m -tags fault -run 'Fault' -v ./...
+	$(FAST) CGO_ENABLED=$(CGO) $(GO) test -count=1 -timeout 60m -tags fault -run 'Fault' -v ./...
 
 .PHONY: test-real
 test-real: deps build ## the whole loop on a public Go module and on this repository; the last line counts
