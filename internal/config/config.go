@@ -12,6 +12,8 @@
 package config
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/git-spot/git-spot/schemas"
@@ -101,10 +103,31 @@ func (c *Config) Settings() []Setting { return c.settings }
 
 // JSON is config.json of the ledger: Settings, the same bytes for the same configuration.
 func (c *Config) JSON() ([]byte, error) {
-	return schemas.MarshalIndent(struct {
-		SchemaVersion int       `json:"schemaVersion"`
-		Settings      []Setting `json:"settings"`
-	}{schemas.Version, c.settings})
+	return schemas.MarshalIndent(document{schemas.Version, c.settings})
+}
+
+type document struct {
+	SchemaVersion int       `json:"schemaVersion"`
+	Settings      []Setting `json:"settings"`
+}
+
+// Recorded returns the values that a list key had when JSON wrote data; none if it was not set.
+func Recorded(data []byte, key string) ([]string, error) {
+	var d document
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, err
+	}
+	var values []string
+	for _, setting := range d.Settings {
+		list, isList := setting.Value.([]any)
+		if setting.Key != key || !isList {
+			continue
+		}
+		for _, value := range list {
+			values = append(values, fmt.Sprint(value))
+		}
+	}
+	return values, nil
 }
 
 // Error is a configuration that is not accepted: its first problem, and the others.

@@ -310,6 +310,24 @@ func TestSettingsAndJSON(t *testing.T) {
 	}
 }
 
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	data, err := parse(t, local("spot.alwayslockedpath=a", "spot.alwayslockedpath=b/**", "spot.sandbox=off")).JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string][]string{
+		"spot.alwaysLockedPath": {"a", "b/**"}, "spot.protectedBranch": nil, "spot.sandbox": nil, "spot.none": nil,
+	} {
+		if got, err := config.Recorded(data, key); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, %v, want %q", key, got, err, want)
+		}
+	}
+	if got, err := config.Recorded([]byte("{"), "spot.alwaysLockedPath"); err == nil {
+		t.Errorf("of what is no document: %q", got)
+	}
+}
+
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

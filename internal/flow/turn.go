@@ -176,8 +176,12 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 		feedback = feedbackOf(req.verdict, verification)
 	}
 	base := gitstate.OID(phase.State.Base.Commit)
+	always, err := s.alwaysLocked(ctx, &phase.Run)
+	if err != nil {
+		return nil, err
+	}
 	locked, err := verify.Overlays(ctx, verify.Subject{
-		Contract: contract, Objects: s.Ledger.Store(), AlwaysLocked: s.Config.AlwaysLockedPath,
+		Contract: contract, Objects: s.Ledger.Store(), AlwaysLocked: always,
 		Diff: &gitstate.Diff{Base: base, Candidate: base},
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/config"
 	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/verify"
@@ -125,9 +126,13 @@ func (s *Session) newProof(ctx context.Context, phase *gitstate.Phase, contract 
 	if err != nil {
 		return p, err
 	}
+	locked, err := s.alwaysLocked(ctx, &phase.Run)
+	if err != nil {
+		return p, err
+	}
 	p.subject = verify.Subject{
 		Contract: contract, Diff: diff, Recorded: st.DiffSHA256, Objects: s.Ledger.Store(),
-		AlwaysLocked: s.Config.AlwaysLockedPath, Nested: receipt.Nested, Tampered: receipt.Tampered,
+		AlwaysLocked: locked, Nested: receipt.Nested, Tampered: receipt.Tampered,
 	}
 	p.v = &schemas.Verification{
 		SchemaVersion: schemas.Version, Attempt: st.Attempt,
@@ -135,6 +140,21 @@ func (s *Session) newProof(ctx context.Context, phase *gitstate.Phase, contract 
 		Isolation: verify.Isolation(), StartedAt: started, Warnings: notEnforced(contract),
 	}
 	return p, nil
+}
+
+// alwaysLocked is what spot.alwaysLockedPath says now and what it said at prepare: a worker can take a
+// line out of the repository's configuration, and taking a lock away is not for the run that it locks.
+func (s *Session) alwaysLocked(ctx context.Context, run *gitstate.Run) ([]string, error) {
+	const file = "config.json"
+	data, err := s.Ledger.File(ctx, run, file)
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := config.Recorded(data, "spot.alwaysLockedPath")
+	if err != nil {
+		return nil, &gitstate.CorruptError{ID: run.ID, What: file, Err: err}
+	}
+	return slices.Concat(recorded, s.Config.AlwaysLockedPath), nil
 }
 
 // prove runs gates and commands. It writes nothing to the ledger.
