@@ -63,7 +63,7 @@ func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error 
 			return err
 		}
 	}
-	change, err := s.undoLostTampering(ctx, phase.ID)
+	change, err := s.undoLostTampering(ctx, phase)
 	if err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func (s *Session) stepBack(ctx context.Context, phase *gitstate.Phase) error {
 	if err != nil {
 		return err
 	}
-	change, err := s.undoLostTampering(ctx, phase.ID)
+	change, err := s.undoLostTampering(ctx, phase)
 	if err != nil {
 		return err
 	}
@@ -398,7 +398,7 @@ func (s *Session) pin(ctx context.Context, phase *gitstate.Phase) ([]gitstate.Re
 	if st.Worktree == "" || s.worktreeOf(&phase.Run).Lost() {
 		return nil, "", nil
 	}
-	if _, err := s.undoLostTampering(ctx, phase.ID); err != nil {
+	if _, err := s.undoLostTampering(ctx, phase); err != nil {
 		return nil, "", err
 	}
 	snap, err := s.snapshot(ctx, &phase.Run, fmt.Sprintf("what the worktree of run %s held", phase.ID))

@@ -82,9 +82,13 @@ func (s *Session) fingerprintPath(id gitstate.RunID) string {
 	return filepath.Join(s.liveFolder(id), "fingerprint")
 }
 
-// undoLostTampering is undoTampering for a turn whose owner was killed.
-func (s *Session) undoLostTampering(ctx context.Context, id gitstate.RunID) (repositoryChange, error) {
-	before, err := worktree.LoadFingerprint(s.fingerprintPath(id))
+// undoLostTampering is undoTampering for a phase whose owner was killed. In any other the fingerprint is
+// what a killed command had no time to remove, and what differs from it may be the user's.
+func (s *Session) undoLostTampering(ctx context.Context, phase *gitstate.Phase) (repositoryChange, error) {
+	if !gitstate.StandingOf(phase.State.State).Owned {
+		return repositoryChange{}, nil
+	}
+	before, err := worktree.LoadFingerprint(s.fingerprintPath(phase.ID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return repositoryChange{}, nil
 	}

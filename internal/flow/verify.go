@@ -81,6 +81,10 @@ func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *Verify
 	if err := s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns); err != nil { // reviewing has none
 		return nil, err
 	}
+	// What a killed command had no time to remove is older than what the user did since.
+	if err := durable.Remove(s.fingerprintPath(id)); err != nil {
+		return nil, err
+	}
 	from := phase.State.State
 	if err := phase.Append(ctx, gitstate.Event{To: schemas.StateVerifying, Subject: fmt.Sprintf("verify attempt %d", phase.State.Attempt)}); err != nil {
 		return nil, err
