@@ -434,12 +434,10 @@ func usageWords(u *schemas.Usage) string {
 // bounded is a file that grows line by line and keeps, of too many, the first and the last. The first
 // go out as they come; what may be among the last waits in memory.
 type bounded struct {
-	w       io.Writer
-	room    int
-	tail    [][]byte
-	bytes   int // of tail
-	dropped int64
-	err     error
+	w    io.Writer
+	room int
+	tail *proc.Capture // nil until the head is full
+	err  error
 }
 
 // boundedHead and boundedTail together stay below the 8 MiB of one blob of the ledger.
@@ -462,13 +460,10 @@ func (b *bounded) line(line []byte) {
 		b.put(line)
 		return
 	}
-	b.tail = append(b.tail, line)
-	b.bytes += len(line)
-	for b.bytes > boundedTail {
-		b.bytes -= len(b.tail[0])
-		b.dropped += int64(len(b.tail[0]))
-		b.tail = b.tail[1:]
+	if b.tail == nil {
+		b.tail = proc.NewCapture(0, boundedTail)
 	}
+	_, _ = b.tail.Write(line) // never fails
 }
 
 // put writes until the first error.
@@ -478,14 +473,18 @@ func (b *bounded) put(line []byte) {
 	}
 }
 
-// close writes the tail, after the marker for what was dropped before it.
+// close writes the tail, from the begin of a line on, after the marker for what was dropped before it.
 func (b *bounded) close(marker func(dropped int64) []byte) error {
-	if b.dropped > 0 {
-		b.put(marker(b.dropped))
+	if b.tail == nil {
+		return b.err
 	}
-	for _, line := range b.tail {
-		b.put(line)
+	kept := b.tail.Tail()
+	if dropped := b.tail.Bytes() - int64(len(kept)); dropped > 0 {
+		torn := bytes.IndexByte(kept, '\n') + 1
+		kept = kept[torn:]
+		b.put(marker(dropped + int64(torn)))
 	}
+	b.put(kept)
 	b.tail = nil
 	return b.err
 }
