@@ -118,14 +118,15 @@ func (s *Session) Integrate(ctx context.Context, id gitstate.RunID, onto gitstat
 	if err := s.checkBase(ctx, phase); err != nil {
 		return nil, err
 	}
+	// What has landed in part is finished whatever is asked now.
+	if done, err := s.finishLanding(ctx, phase); err != nil || done {
+		return &phase.Run, err
+	}
 	branch, err := s.target(phase, onto)
 	if err != nil {
 		return nil, err
 	}
 	st := &phase.State
-	if done, err := s.finishLanding(ctx, phase); err != nil || done {
-		return &phase.Run, err
-	}
 	diff, err := s.Ledger.Diff(ctx, gitstate.OID(st.Base.Commit), gitstate.OID(st.Approved))
 	if err != nil {
 		return nil, err
@@ -147,10 +148,15 @@ func (s *Session) Integrate(ctx context.Context, id gitstate.RunID, onto gitstat
 	// From here on a cancelled context must not tear the checkout: it is finished or taken back.
 	landing, cancel := surviving(ctx)
 	defer cancel()
-	if err := worktree.Land(landing, s.Repo, plan, id); err != nil {
-		return nil, s.settleLanding(landing, phase, err)
+	if err = worktree.Land(landing, s.Repo, plan, id); err == nil {
+		err = s.landed(landing, phase)
+	} else {
+		err = s.settleLanding(landing, phase, err)
 	}
-	return &phase.Run, s.landed(landing, phase)
+	if err != nil {
+		return nil, err
+	}
+	return &phase.Run, nil
 }
 
 // finishLanding goes on with a landing that moved the branch and then met something foreign in the
