@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		"git-spot":      func() { os.Exit(Main()) },
 		"git-spot-shim": func() { endSupervisor(proc.ShimMain(os.Args[1:])) },
 		"deliver":       func() { os.Exit(deliver(os.Args[1:])) },
+		"measured":      func() { os.Exit(measured(os.Args[1:])) },
 	})
 }
 
