@@ -107,7 +107,10 @@ func TestNotesOfAnEmptyTurnAreNotOnBase(t *testing.T) {
 	prepare(t, l, dir, "x1")
 	p := begin(t, l, "x1", gitstate.ByRun)
 	appendEvent(t, p, gitstate.Event{To: schemas.StateRunning})
-	appendEvent(t, p, gitstate.Event{To: schemas.StateImplemented, Apply: func(s *schemas.RunState) { s.Candidate = s.Base.Commit }})
+	appendEvent(t, p, gitstate.Event{To: schemas.StateImplemented, Apply: func(s *schemas.RunState) {
+		s.Candidate = s.Base.Commit
+		s.DiffSHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" // of no bytes
+	}})
 	finish(t, p)
 	verify(t, l, "x1", schemas.VerdictFail)
 	if refs := git(t, dir, "for-each-ref", "refs/notes"); refs != "" {

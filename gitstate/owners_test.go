@@ -77,6 +77,11 @@ func TestAppendRefusesAndWritesNothing(t *testing.T) {
 		refused("a ref that is not where it should be", gitstate.Event{To: schemas.StateRunning, Refs: []gitstate.RefUpdate{
 			{Ref: gitstate.CandidateRef("x1"), New: base, Old: base},
 		}})
+		// What no reader would take ends a run for good.
+		unreadable := gitstate.Event{To: schemas.StateRunning, Apply: func(s *schemas.RunState) { s.Revisions = -1 }}
+		if err := p.Append(ctx, unreadable); err == nil || hasCode(err, schemas.CodeLedgerCorrupt) || git(t, dir, "for-each-ref") != before {
+			t.Errorf("a state that does not fit its schema: %v", err)
+		}
 		cancelled, cancel := context.WithCancelCause(ctx)
 		stop := errors.New("stop")
 		cancel(stop)

@@ -181,6 +181,11 @@ func (p *Phase) commit(ctx context.Context, after *schemas.RunState, ev Event) (
 	if err != nil {
 		return "", err
 	}
+	// What no reader would take would end the run for good. It is a defect, and so without the code of a
+	// ledger that is corrupt.
+	if _, err := schemas.ParseState(state); err != nil {
+		return "", fmt.Errorf("event of run %q: %v", p.ID, err) //nolint:errorlint // as above
+	}
 	tree, parents := ZeroOID, []OID(nil)
 	if p.Head != "" {
 		c, err := store.Commit(ctx, p.Head)
