@@ -192,8 +192,8 @@ var Transitions = []Transition{
 	{From: schemas.StateIntegrating, By: ByRecover, To: schemas.StateBlocked, When: "a file is neither base nor candidate, or the branch is elsewhere", Kinds: CodeOnly, Cause: schemas.BlockedSource, Gone: true},
 
 	{From: schemas.StateInterrupted, By: ByRecover, To: schemas.StateImplemented, When: "changes against the attempt's start tree", Kinds: CodeOnly},
-	{From: schemas.StateInterrupted, By: ByRecover, To: schemas.StatePrepared, When: "no changes, attempt 1"},
-	{From: schemas.StateInterrupted, By: ByRecover, To: schemas.StateReviewing, When: "no changes, a later attempt; the revision is not counted", Kinds: CodeOnly},
+	{From: schemas.StateInterrupted, By: ByRecover, To: schemas.StatePrepared, When: "no changes in a turn of run"},
+	{From: schemas.StateInterrupted, By: ByRecover, To: schemas.StateReviewing, When: "no changes in a later turn; the revision is not counted", Kinds: CodeOnly},
 	{From: schemas.StateInterrupted, By: ByRecover, To: schemas.StateFailed, When: "the base cannot be read"},
 	{From: schemas.StateBlocked, By: ByRecover, To: schemas.StatePrepared, When: "it came from there", Cause: schemas.BlockedEnvironment},
 	{From: schemas.StateBlocked, By: ByRecover, To: schemas.StateReviewing, When: "it came from there", Kinds: CodeOnly, Cause: schemas.BlockedEnvironment},

@@ -189,10 +189,12 @@ func (s *Session) forgetTurn(ctx context.Context, phase *gitstate.Phase, files m
 			{Ref: gitstate.AttemptRef(phase.ID, aside), New: old, Old: gitstate.ZeroOID},
 		}
 	}
-	to := schemas.StatePrepared
+	to, err := s.turnBeganIn(ctx, phase)
+	if err != nil {
+		return err
+	}
 	var before *schemas.VerificationSummary
-	if st.Attempt > 1 {
-		to = schemas.StateReviewing
+	if to == schemas.StateReviewing {
 		if before, err = s.verificationSummary(ctx, phase, st.Attempt-1); err != nil {
 			return err
 		}
@@ -209,6 +211,25 @@ func (s *Session) forgetTurn(ctx context.Context, phase *gitstate.Phase, files m
 			}
 		},
 	})
+}
+
+// turnBeganIn is the state that the latest turn began in: prepared, or reviewing for a revision. The
+// number of the attempt does not tell, because a first turn that its environment blocked is run again
+// under the next.
+func (s *Session) turnBeganIn(ctx context.Context, phase *gitstate.Phase) (schemas.State, error) {
+	events, err := s.Ledger.History(ctx, phase.ID)
+	if err != nil {
+		return "", err
+	}
+	for _, event := range events {
+		switch event.State {
+		case schemas.StateRunning:
+			return schemas.StatePrepared, nil
+		case schemas.StateRevising:
+			return schemas.StateReviewing, nil
+		}
+	}
+	return "", &gitstate.CorruptError{ID: phase.ID, What: "history", Err: errors.New("no turn has begun")}
 }
 
 // verificationSummary is the summary of an earlier attempt's verification.

@@ -454,6 +454,10 @@ func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
 	refs := append(t.partial, candidate, attempt)
 	to := stateAfter(t.receipt.Outcome, t.receipt.FailureClass)
 	code := workers.Code(t.receipt.Outcome, t.receipt.FailureClass)
+	from := schemas.StatePrepared
+	if t.phase.State.State == schemas.StateRevising {
+		from = schemas.StateReviewing
+	}
 	if err := t.phase.Append(ctx, gitstate.Event{
 		To:      to,
 		Subject: fmt.Sprintf("end attempt %d: %s", t.number, t.receipt.Outcome),
@@ -461,10 +465,6 @@ func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
 		Refs:    refs,
 		Code:    code,
 		Apply: func(st *schemas.RunState) {
-			from := schemas.StatePrepared
-			if t.number > 1 {
-				from = schemas.StateReviewing
-			}
 			st.Candidate, st.Tree = string(snap.Commit), string(snap.Tree)
 			st.DiffSHA256, st.Diff = diff.SHA256, &diff.Stat
 			st.Outcome, st.FailureClass = t.receipt.Outcome, t.receipt.FailureClass
