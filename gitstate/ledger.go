@@ -172,63 +172,66 @@ func (l *Ledger) List(ctx context.Context) ([]Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	rows := make([]Summary, len(refs))
+	read := make([]bool, len(refs))
 	var heads []OID
-	for _, ref := range refs {
-		if ref.Err == nil {
-			heads = append(heads, ref.OID)
+	var at []int // their rows
+	for i, ref := range refs {
+		rows[i].ID = RunID(strings.TrimPrefix(string(ref.Ref), runsPrefix))
+		if _, invalid := ParseRunID(string(rows[i].ID)); ref.Err == nil && invalid == nil {
+			heads, at = append(heads, ref.OID), append(at, i)
 		}
 	}
-	commits, err := l.store.Commits(ctx, heads)
+	err = l.store.Commits(ctx, heads, func(i int, c *Commit) {
+		if row, err := eventOf(rows[at[i]].ID, heads[i], c); err == nil {
+			rows[at[i]], read[at[i]] = row, true
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	newest := make(map[OID]*Commit, len(heads))
-	for i, oid := range heads {
-		newest[oid] = commits[i]
-	}
-	rows := make([]Summary, 0, len(refs))
-	for _, ref := range refs {
-		id := RunID(strings.TrimPrefix(string(ref.Ref), runsPrefix))
-		row, err := l.summary(ctx, id, ref, newest[ref.OID])
+	for i, ref := range refs {
+		var err error
+		if !read[i] {
+			rows[i], err = l.summary(ctx, rows[i].ID, ref)
+		}
+		if err == nil {
+			rows[i].Head = ref.OID
+			err = l.judge(ctx, &rows[i])
+		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			row = Summary{ID: id, Head: ref.OID, Err: err}
+			rows[i] = Summary{ID: RunID(strings.TrimPrefix(string(ref.Ref), runsPrefix)), Head: ref.OID, Err: err}
 		}
-		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
-// summary reads one row. Commit is what ref points at if that has been read already, else nil.
-func (l *Ledger) summary(ctx context.Context, id RunID, ref RefValue, commit *Commit) (Summary, error) {
+// summary reads one row, or says why it cannot be read.
+func (l *Ledger) summary(ctx context.Context, id RunID, ref RefValue) (Summary, error) {
 	if ref.Err != nil {
 		return Summary{}, corrupt(ctx, id, string(ref.Ref), ref.Err)
 	}
 	if _, err := ParseRunID(string(id)); err != nil {
 		return Summary{}, &CorruptError{ID: id, What: string(ref.Ref), Err: err}
 	}
-	var row Summary
-	var err error
-	if commit != nil {
-		row, err = eventOf(id, ref.OID, commit)
-	} else {
-		_, row, err = l.event(ctx, id, ref.OID)
-	}
-	if err != nil {
-		return Summary{}, err
-	}
-	row.Head = ref.OID
+	_, row, err := l.event(ctx, id, ref.OID)
+	return row, err
+}
+
+// judge says whether the owner of a row is gone.
+func (l *Ledger) judge(ctx context.Context, row *Summary) error {
 	// Only here may somebody work: the trailers do not name him.
 	if standing := StandingOf(row.State); standing.Owned || standing.Parked {
-		run, err := l.load(ctx, id, ref.OID)
+		run, err := l.load(ctx, row.ID, row.Head)
 		if err != nil {
-			return Summary{}, err
+			return err
 		}
 		row.Interrupted = l.Interrupted(ctx, run)
 	}
-	return row, nil
+	return nil
 }
 
 // event reads one ledger commit without its tree.

@@ -43,9 +43,10 @@ type Store interface {
 	// and *TooLargeError above 64 MiB, without reading it into memory. An object of another type is another
 	// error. In a partial clone a missing object MAY be fetched.
 	Commit(ctx context.Context, oid OID) (*Commit, error)
-	// Commits returns for each of oids what Commit would return, or nil where that would be an error. It is for
-	// many: it MUST NOT wait for one before it asks for the next where asking takes time.
-	Commits(ctx context.Context, oids []OID) ([]*Commit, error)
+	// Commits calls each with the commits that can be read, by their index in oids, in any order, and maybe
+	// more than once; why another cannot be read, Commit says. It is for many: it MUST NOT wait for one
+	// before it asks for the next where asking takes time.
+	Commits(ctx context.Context, oids []OID, each func(i int, c *Commit)) error
 	// Blob returns the content of a blob.
 	Blob(ctx context.Context, oid OID) ([]byte, error)
 	// Tree returns one level of a tree, in git's order.
@@ -333,22 +334,23 @@ func (s *store) Commit(ctx context.Context, oid OID) (*Commit, error) {
 	return c, nil
 }
 
-func (s *store) Commits(ctx context.Context, oids []OID) ([]*Commit, error) {
+func (s *store) Commits(ctx context.Context, oids []OID, each func(i int, c *Commit)) error {
 	for _, oid := range oids {
 		if err := s.checkOID(oid); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	commits := make([]*Commit, len(oids))
 	if len(oids) == 0 {
-		return commits, nil
+		return nil
 	}
-	err := s.backend.readAll(ctx, oids, func(i int, kind string, data []byte) {
-		if kind == "commit" {
-			commits[i], _ = decodeCommit(data) // nil if it is malformed
+	return s.backend.readAll(ctx, oids, func(i int, kind string, data []byte) {
+		if kind != "commit" {
+			return
+		}
+		if c, err := decodeCommit(data); err == nil {
+			each(i, c)
 		}
 	})
-	return commits, err
 }
 
 func (s *store) Tree(ctx context.Context, oid OID) ([]TreeEntry, error) {

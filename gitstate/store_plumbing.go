@@ -31,7 +31,7 @@ func newPlumbing(ctx context.Context, repo *gitexec.Repo) *plumbing {
 	ctx = context.WithoutCancel(ctx)
 	return &plumbing{repo: repo, objects: newService(func() *running {
 		ctx, kill := context.WithCancel(ctx)
-		return &running{Pipe: repo.Start(ctx, gitexec.Call{Args: []string{"cat-file", "--batch-command"}}), kill: kill}
+		return &running{Pipe: repo.Start(ctx, gitexec.Call{Args: []string{"cat-file", "--batch-command", "--buffer"}}), kill: kill}
 	})}
 }
 
@@ -39,7 +39,7 @@ func (p *plumbing) close() { p.objects.close() }
 
 func (p *plumbing) read(ctx context.Context, oid OID) (kind string, data []byte, err error) {
 	ask := func(git *gitexec.Pipe, command string) (size int64, err error) {
-		if _, err := fmt.Fprintf(git.In, "%s %s\n", command, oid); err != nil {
+		if _, err := fmt.Fprintf(git.In, "%s %s\nflush\n", command, oid); err != nil {
 			return 0, errGone
 		}
 		line, err := git.Out.ReadString('\n')
@@ -92,6 +92,7 @@ func (p *plumbing) readAll(ctx context.Context, oids []OID, fn func(i int, kind 
 			for _, oid := range oids {
 				questions.WriteString("contents " + string(oid) + "\n")
 			}
+			questions.WriteString("flush\n")
 			_, err := git.In.Write(questions.Bytes())
 			asked <- err
 		}()

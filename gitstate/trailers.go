@@ -162,10 +162,10 @@ func parseTrailers(text string) (title string, trailers map[string]string, err e
 	if i < 0 || title == "" {
 		return "", nil, fmt.Errorf("no title line, empty line and trailers")
 	}
-	trailers = map[string]string{}
+	trailers = make(map[string]string, 12)
 	for line := range strings.SplitSeq(body[i+2:], "\n") {
 		key, value, ok := strings.Cut(line, ": ")
-		if !ok || key == "" || strings.Trim(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		if !ok || !isKey(key) {
 			return "", nil, fmt.Errorf("%q is no trailer", line)
 		}
 		if _, twice := trailers[key]; twice {
@@ -179,6 +179,16 @@ func parseTrailers(text string) (title string, trailers map[string]string, err e
 		}
 	}
 	return title, trailers, nil
+}
+
+// isKey reports whether s is letters, digits and dashes.
+func isKey(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // ledgerMessage is the message of the ledger commit for s.

@@ -17,7 +17,7 @@ func MarshalIndent(v any) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if v != nil {
-		v = filled(reflect.ValueOf(v)).Interface()
+		v = filler{}.filled(reflect.ValueOf(v)).Interface()
 	}
 	if err := enc.Encode(v); err != nil {
 		return nil, err
@@ -25,16 +25,40 @@ func MarshalIndent(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// filled returns a copy of v whose nil slices and maps are empty ones. Values that encode themselves
-// stay as they are, and so do byte slices, which are strings in JSON.
-func filled(v reflect.Value) reflect.Value {
-	switch v.Kind() {
-	case reflect.Struct, reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Array, reflect.Map:
-	default:
-		return v
+// filler makes copies of values without nil slices and maps. It remembers the types that hold none.
+type filler map[reflect.Type]bool
+
+// plain reports whether no value of t has anything to fill. Values that encode themselves stay as they
+// are, and so do byte slices, which are strings in JSON.
+func (f filler) plain(t reflect.Type) bool {
+	known, ok := f[t]
+	if ok {
+		return known
 	}
+	f[t] = false // for as long as t is met again inside itself
+	switch t.Kind() {
+	case reflect.Map, reflect.Interface:
+		f[t] = encodesItself(t)
+	case reflect.Slice:
+		f[t] = t.Elem().Kind() == reflect.Uint8 || encodesItself(t)
+	case reflect.Pointer, reflect.Array:
+		f[t] = encodesItself(t) || f.plain(t.Elem())
+	case reflect.Struct:
+		all := true
+		for i := range t.NumField() {
+			all = f.plain(t.Field(i).Type) && all
+		}
+		f[t] = all || encodesItself(t)
+	default:
+		f[t] = true
+	}
+	return f[t]
+}
+
+// filled returns a copy of v whose nil slices and maps are empty ones.
+func (f filler) filled(v reflect.Value) reflect.Value {
 	t := v.Type()
-	if encodesItself(t) {
+	if f.plain(t) {
 		return v
 	}
 	out := reflect.New(t).Elem()
@@ -44,48 +68,48 @@ func filled(v reflect.Value) reflect.Value {
 			return v
 		}
 		target := reflect.New(t.Elem())
-		target.Elem().Set(filled(v.Elem()))
+		target.Elem().Set(f.filled(v.Elem()))
 		return target.Convert(t)
 	case reflect.Interface:
 		if v.IsNil() {
 			return v
 		}
-		out.Set(filled(v.Elem()))
+		out.Set(f.filled(v.Elem()))
 	case reflect.Struct:
 		out.Set(v)
-		fillStruct(out)
+		f.fillStruct(out)
 	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return v
-		}
 		out.Set(reflect.MakeSlice(t, v.Len(), v.Len()))
 		for i := range v.Len() {
-			out.Index(i).Set(filled(v.Index(i)))
+			out.Index(i).Set(f.filled(v.Index(i)))
 		}
 	case reflect.Array:
 		for i := range v.Len() {
-			out.Index(i).Set(filled(v.Index(i)))
+			out.Index(i).Set(f.filled(v.Index(i)))
 		}
 	case reflect.Map:
 		out.Set(reflect.MakeMapWithSize(t, v.Len()))
 		for entries := v.MapRange(); entries.Next(); {
-			out.SetMapIndex(entries.Key(), filled(entries.Value()))
+			out.SetMapIndex(entries.Key(), f.filled(entries.Value()))
 		}
 	}
 	return out
 }
 
-func fillStruct(v reflect.Value) {
+func (f filler) fillStruct(v reflect.Value) {
 	for i := range v.NumField() {
-		field, f := v.Type().Field(i), v.Field(i)
+		field, part := v.Type().Field(i), v.Field(i)
+		if f.plain(field.Type) {
+			continue
+		}
 		_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
-		case strings.Contains(options, "omitzero") && f.IsZero():
+		case strings.Contains(options, "omitzero") && part.IsZero():
 			// An empty slice is not a zero value: filling it would bring the field back.
-		case f.CanSet():
-			f.Set(filled(f))
-		case field.Anonymous && f.Kind() == reflect.Struct:
-			fillStruct(f)
+		case part.CanSet():
+			part.Set(f.filled(part))
+		case field.Anonymous && part.Kind() == reflect.Struct:
+			f.fillStruct(part)
 		}
 	}
 }
