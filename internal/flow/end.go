@@ -379,13 +379,25 @@ func (s *Session) Abort(ctx context.Context, id gitstate.RunID) (run *gitstate.R
 			return nil, err
 		}
 	}
+	change, err := s.undoLostTampering(ctx, phase)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	if len(change.replaced) > 0 {
+		name := attemptFile(strconv.Itoa(phase.State.Attempt), "tampered.json")
+		if files[name], err = schemas.MarshalIndent(change.replaced); err != nil {
+			return nil, err
+		}
+	}
 	refs, pinned, err := s.pin(ctx, phase)
 	if err != nil {
 		return nil, err
 	}
 	err = phase.Append(ctx, gitstate.Event{
-		To: schemas.StateAborted, Subject: "abort", Refs: refs,
+		To: schemas.StateAborted, Subject: "abort", Files: files, Refs: refs,
 		Apply: func(st *schemas.RunState) {
+			st.Warnings = append(st.Warnings, change.said()...)
 			if pinned != "" {
 				st.Warnings = append(st.Warnings, "work that was in no candidate is pinned at "+string(pinned))
 			}
@@ -394,7 +406,7 @@ func (s *Session) Abort(ctx context.Context, id gitstate.RunID) (run *gitstate.R
 	if err != nil {
 		return nil, err
 	}
-	return &phase.Run, nil
+	return &phase.Run, errors.Join(durable.Remove(s.fingerprintPath(id)), s.removeScratch(id), s.removeRooms(&phase.Run))
 }
 
 // takeBackLanding undoes a landing that was killed before the branch moved. What has landed is not
@@ -413,14 +425,11 @@ func (s *Session) takeBackLanding(ctx context.Context, phase *gitstate.Phase) er
 }
 
 // pin keeps what a run's worktree holds beyond its candidate. The returned ref is "" if there is
-// nothing to keep.
+// nothing to keep. What a lost turn did to the repository must have been undone before.
 func (s *Session) pin(ctx context.Context, phase *gitstate.Phase) ([]gitstate.RefUpdate, gitstate.Ref, error) {
 	st := &phase.State
 	if st.Worktree == "" || s.worktreeOf(&phase.Run).Lost() {
 		return nil, "", nil
-	}
-	if _, err := s.undoLostTampering(ctx, phase); err != nil {
-		return nil, "", err
 	}
 	snap, err := s.snapshot(ctx, &phase.Run, fmt.Sprintf("what the worktree of run %s held", phase.ID))
 	if err != nil {

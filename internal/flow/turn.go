@@ -240,7 +240,7 @@ func (t *turn) start(ctx context.Context, req turnRequest) error {
 	if err := t.before.Save(t.s.fingerprintPath(t.phase.ID)); err != nil {
 		return err
 	}
-	return t.phase.Append(ctx, gitstate.Event{
+	err = t.phase.Append(ctx, gitstate.Event{
 		To:      req.to,
 		Subject: fmt.Sprintf("start attempt %d with %s", t.number, t.chain[0].Name),
 		Files:   files,
@@ -253,6 +253,11 @@ func (t *turn) start(ctx context.Context, req turnRequest) error {
 			}
 		},
 	})
+	if err != nil {
+		// Nothing ran that it would be the measure of.
+		return errors.Join(err, durable.Remove(t.s.fingerprintPath(t.phase.ID)))
+	}
+	return nil
 }
 
 // openLogs starts the live logs of the attempt and the private folders of the worker.

@@ -97,10 +97,11 @@ func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *Verify
 	defer cancel()
 	if err != nil {
 		// Nothing was proven either way: back to where verify can be run again.
-		return nil, errors.Join(err, phase.Append(recording, gitstate.Event{
+		err = errors.Join(err, phase.Append(recording, gitstate.Event{
 			To: from, Subject: "verification could not be made",
 			Apply: func(st *schemas.RunState) { st.Warnings = append(st.Warnings, p.change.said()...) },
 		}))
+		return nil, errors.Join(err, durable.Remove(s.fingerprintPath(id)))
 	}
 	if err := p.record(recording); err != nil {
 		return nil, err
