@@ -30,6 +30,7 @@ var plainIndex = []string{"core.splitIndex=false", "core.untrackedCache=false", 
 
 // checkout is what placing a tree in an empty folder found out.
 type checkout struct {
+	entries         map[string]entry // of the index
 	emptySubmodules []string
 	gitlinks        []string // that have a folder
 }
@@ -50,7 +51,7 @@ func place(ctx context.Context, repo *gitexec.Repo, f filters, tree gitstate.OID
 	if err != nil {
 		return nil, err
 	}
-	c := &checkout{}
+	c := &checkout{entries: entries}
 	for path, e := range entries {
 		if e.mode == modeGitlink && !e.skip {
 			c.gitlinks = append(c.gitlinks, path)
@@ -92,7 +93,7 @@ type gitDir struct {
 	head gitstate.OID // commit
 	// index is copied. Its stat data must be that of the folder.
 	index   string
-	filters filters // that are left out
+	filters filters // that are left out, and the repository's configuration
 }
 
 // create makes the git directory. What it writes is not synced: it can be made again at any time.
@@ -102,10 +103,7 @@ func (g gitDir) create(ctx context.Context, repo *gitexec.Repo) error {
 			return err
 		}
 	}
-	config, sparse, err := g.config(ctx, repo)
-	if err != nil {
-		return err
-	}
+	config, sparse := g.config(repo)
 	tags, err := packedTags(ctx, repo)
 	if err != nil {
 		return err
@@ -143,11 +141,8 @@ func (g gitDir) create(ctx context.Context, repo *gitexec.Repo) error {
 
 // config is the configuration of the git directory: what the content of the folder depends on, and an
 // identity, so that a commit can be made.
-func (g gitDir) config(ctx context.Context, repo *gitexec.Repo) (text string, sparse bool, err error) {
-	entries, err := repo.Config(ctx)
-	if err != nil {
-		return "", false, err
-	}
+func (g gitDir) config(repo *gitexec.Repo) (text string, sparse bool) {
+	entries := g.filters.config
 	var b strings.Builder
 	version, extensions := 0, ""
 	if repo.ObjectFormat == "sha256" {
@@ -180,7 +175,7 @@ func (g gitDir) config(ctx context.Context, repo *gitexec.Repo) (text string, sp
 			fmt.Fprintf(&b, "[filter %s]\n\t%s = %s\n", quoteSection(driver), name, quoteConfig(e.Value))
 		}
 	}
-	return b.String(), sparse, nil
+	return b.String(), sparse
 }
 
 // contentKeys are the keys of section core on which the bytes of a checkout depend.

@@ -20,7 +20,8 @@ import (
 
 // filters are the filter drivers of one repository and tree that must not run.
 type filters struct {
-	names []string // sorted
+	names  []string              // sorted
+	config []gitexec.ConfigEntry // of the repository, when they were looked for
 }
 
 // contentFilters finds the drivers whose command is content of tree. The tree must be one that no
@@ -42,8 +43,9 @@ func contentFilters(ctx context.Context, repo *gitexec.Repo, tree gitstate.OID) 
 			commands[rest[:dot]] = append(commands[rest[:dot]], e.Value)
 		}
 	}
+	f := filters{config: entries}
 	if len(commands) == 0 {
-		return filters{}, nil
+		return f, nil
 	}
 	out, err := repo.Run(ctx, gitexec.Call{Args: []string{"ls-tree", "-z", "--full-tree", string(tree)}})
 	if err != nil {
@@ -56,7 +58,6 @@ func contentFilters(ctx context.Context, repo *gitexec.Repo, tree gitstate.OID) 
 			top[name] = fields[1]
 		}
 	}
-	var f filters
 	for name, cmds := range commands {
 		if slices.ContainsFunc(cmds, func(c string) bool { return runsContent(c, top) }) {
 			f.names = append(f.names, name)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/git-spot/git-spot/internal/durable"
@@ -86,7 +87,21 @@ func TakeFingerprint(ctx context.Context, repo *gitexec.Repo) (*Fingerprint, err
 	}
 	slices.Sort(drivers.names)
 	drivers.names = slices.Compact(drivers.names)
-	return f, errors.Join(f.addFiles(repo), f.addRefs(ctx, repo), f.addCheckout(ctx, repo, drivers))
+	var refs []byte
+	var paths []string
+	var refsErr, pathsErr error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		refs, refsErr = repo.Run(ctx, gitexec.Call{Args: []string{"for-each-ref", "--format=%(objectname) %(symref) %(refname)"}})
+	})
+	wg.Go(func() { paths, pathsErr = changedPaths(ctx, repo, drivers) })
+	filesErr := f.addFiles(repo)
+	wg.Wait()
+	if err := errors.Join(filesErr, refsErr, pathsErr); err != nil {
+		return nil, err
+	}
+	f.addPaths(repo, paths)
+	return f, f.addRefs(repo, refs)
 }
 
 // name is how a path is called, path the other way round.
@@ -185,12 +200,9 @@ func addFile(files map[string]file, name, path string) error {
 	return err
 }
 
-func (f *Fingerprint) addRefs(ctx context.Context, repo *gitexec.Repo) error {
-	out, err := repo.Run(ctx, gitexec.Call{Args: []string{"for-each-ref", "--format=%(objectname) %(symref) %(refname)"}})
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(out)) {
+// addRefs records the refs that git listed, and HEAD.
+func (f *Fingerprint) addRefs(repo *gitexec.Repo, listed []byte) error {
+	for line := range strings.Lines(string(listed)) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
 		if len(parts) != 3 || strings.HasPrefix(parts[2], "refs/spot/") || parts[2] == "refs/notes/spot" {
 			continue
@@ -205,19 +217,20 @@ func (f *Fingerprint) addRefs(ctx context.Context, repo *gitexec.Repo) error {
 	return err
 }
 
-// addCheckout records which files of the checkout differ from its HEAD, and what stat says of them. No
-// filter runs, not even the user's own: one that a worker configured must not, before it is found out.
-// A file that git knows only by its filter to be unchanged is then listed, before as well as after.
-func (f *Fingerprint) addCheckout(ctx context.Context, repo *gitexec.Repo, drivers filters) error {
+// changedPaths lists the files of the checkout that differ from its HEAD. No filter runs, not even the
+// user's own: one that a worker configured must not, before it is found out. A file that git knows only
+// by its filter to be unchanged is then listed, before as well as after.
+func changedPaths(ctx context.Context, repo *gitexec.Repo, drivers filters) ([]string, error) {
 	if repo.WorkTree == "" {
-		return nil
+		return nil, nil
 	}
-	paths, err := status(ctx, repo, gitexec.Call{
+	return status(ctx, repo, gitexec.Call{
 		Args: []string{"--untracked-files=normal", "--ignore-submodules=all"}, Env: drivers.env(),
 	})
-	if err != nil {
-		return err
-	}
+}
+
+// addPaths records what stat says of changed files.
+func (f *Fingerprint) addPaths(repo *gitexec.Repo, paths []string) {
 	for _, path := range paths {
 		state := "missing"
 		if info, err := os.Lstat(filepath.Join(repo.WorkTree, path)); err == nil && info.IsDir() {
@@ -227,7 +240,6 @@ func (f *Fingerprint) addCheckout(ctx context.Context, repo *gitexec.Repo, drive
 		}
 		f.other["file "+path] = state
 	}
-	return nil
 }
 
 // Tampering is how two fingerprints differ. Both lists are sorted.

@@ -90,7 +90,7 @@ func (r *Room) fill(ctx context.Context, commit gitstate.OID) error {
 		return err
 	}
 	r.EmptySubmodules, r.DisabledFilters = c.emptySubmodules, r.filters.names
-	if err := r.unskip(ctx, commit, index); err != nil {
+	if err := r.unskip(ctx, commit, index, c.entries); err != nil {
 		return err
 	}
 	g := gitDir{path: private, head: commit, index: index, filters: r.filters}
@@ -105,11 +105,7 @@ func (r *Room) fill(ctx context.Context, commit gitstate.OID) error {
 
 // unskip checks out what commit itself changed outside the sparse patterns. The rest of the room is as
 // sparse as the user's checkout, but the change is there to be tested.
-func (r *Room) unskip(ctx context.Context, commit gitstate.OID, index string) error {
-	entries, err := readIndex(ctx, r.repo, index)
-	if err != nil {
-		return err
-	}
+func (r *Room) unskip(ctx context.Context, commit gitstate.OID, index string, entries map[string]entry) error {
 	sparse := false
 	for _, e := range entries {
 		sparse = sparse || e.skip

@@ -51,13 +51,7 @@ func (s *session) close() { _ = s.ledger.Close() }
 
 // config reads the effective configuration. It is *config.Error if any spot.* key is wrong; commands
 // that only read runs do not ask for it, so that a typing error never hides a run.
-func (s *session) config(ctx context.Context) (*config.Config, error) {
-	entries, err := s.repo.Config(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return config.Parse(entries)
-}
+func (s *session) config() (*config.Config, error) { return config.Parse(s.repo.Discovered()) }
 
 // load resolves word (see runWord) and reads the run.
 func (s *session) load(ctx context.Context, word string) (*gitstate.Run, error) {

@@ -40,7 +40,7 @@ func (e *env) openFlow(ctx context.Context) (*flow.Session, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, err := s.config(ctx)
+	cfg, err := s.config()
 	if err != nil {
 		s.close()
 		return nil, nil, err

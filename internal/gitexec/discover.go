@@ -132,6 +132,7 @@ func Discover(ctx context.Context, o Options) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.config = slices.DeleteFunc(slices.Clone(entries), notInForce)
 	r.setConfig(entries)
 	r.GitDir, r.CommonDir, r.WorkTree = place.gitDir, place.commonDir, place.workTree
 	r.Bare, r.Shallow, r.ObjectFormat = place.bare, place.shallow, place.objectFormat

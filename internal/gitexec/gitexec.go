@@ -42,6 +42,7 @@ type Repo struct {
 	env      []string // of every call, before what the call adds
 	caller   []string // configuration that the caller gave by git -c or GIT_CONFIG_COUNT, as environment
 	identity []string // the part of it that every call gets, k=v
+	config   []ConfigEntry
 }
 
 // Call is one run of git.
@@ -256,9 +257,15 @@ func (r *Repo) Config(ctx context.Context) ([]ConfigEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(entries, func(e ConfigEntry) bool {
-		return e.Scope == "command" && !strings.HasPrefix(e.Key, "spot.") && !isIdentity(e.Key)
-	}), nil
+	return slices.DeleteFunc(entries, notInForce), nil
+}
+
+// Discovered is what Config would have returned when the repository was found. It does not start git, and
+// is not to be changed.
+func (r *Repo) Discovered() []ConfigEntry { return r.config }
+
+func notInForce(e ConfigEntry) bool {
+	return e.Scope == "command" && !strings.HasPrefix(e.Key, "spot.") && !isIdentity(e.Key)
 }
 
 var configArgs = []string{"config", "--null", "--list", "--show-origin", "--show-scope"}
