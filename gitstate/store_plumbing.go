@@ -86,15 +86,15 @@ func (p *plumbing) read(ctx context.Context, oid OID) (kind string, data []byte,
 // readAll sends every question at once, and reads the answers while git still works.
 func (p *plumbing) readAll(ctx context.Context, oids []OID, fn func(i int, kind string, data []byte)) error {
 	return p.objects.use(ctx, func(git *gitexec.Pipe) error {
-		asked := make(chan error, 1)
+		asked := make(chan struct{})
 		go func() {
 			var questions bytes.Buffer
 			for _, oid := range oids {
 				questions.WriteString("contents " + string(oid) + "\n")
 			}
 			questions.WriteString("flush\n")
-			_, err := git.In.Write(questions.Bytes())
-			asked <- err
+			_, _ = git.In.Write(questions.Bytes()) // if git has gone, reading says so
+			close(asked)
 		}()
 		// Once git is gone, writing fails too, so this ends whatever the answers are.
 		defer func() { <-asked }()

@@ -38,6 +38,7 @@ func measured(args []string) int {
 // TestMemory runs a worker that prints lines of 60 MB, of text and of anything else, with the programs as
 // they ship. Neither git-spot nor its supervisor, nor any git below them, may grow with it.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	if raceEnabled {
 		t.Skip("the race detector takes several times the memory")
 	}
