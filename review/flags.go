@@ -1,6 +1,7 @@
 package review
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -28,7 +29,7 @@ var sha256Hex = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // FromFlags builds a review from command-line flags: diffSHA256, evidence as ID=TEXT, and findings as
 // SEVERITY:PATH:LINE:TEXT. The path may have colons: it ends at the first colon that a number and
 // another colon follow. LINE may be 0 for the file as a whole; SEVERITY:::TEXT names no place. A value
-// that does not parse is a *FlagError.
+// that does not parse, or that the schema of a review does not allow, is a *FlagError.
 func FromFlags(verdict schemas.ReviewVerdict, diffSHA256 string, evidence, findings []string) (*schemas.Review, error) {
 	if !sha256Hex.MatchString(diffSHA256) {
 		return nil, &FlagError{"--diff-sha256", diffSHA256, "want 64 hex digits in lower case"}
@@ -51,7 +52,37 @@ func FromFlags(verdict schemas.ReviewVerdict, diffSHA256 string, evidence, findi
 		}
 		r.Findings = append(r.Findings, f)
 	}
+	if err := fits(r, evidence, findings); err != nil {
+		return nil, err
+	}
 	return r, nil
+}
+
+// fits holds the review to what one in a file must be: the ledger keeps it as the file it stands for.
+func fits(r *schemas.Review, evidence, findings []string) error {
+	data, err := schemas.MarshalIndent(r)
+	if err != nil {
+		return err
+	}
+	_, err = schemas.ParseReview(data)
+	refused, ok := errors.AsType[*schemas.DocumentError](err)
+	if !ok || len(refused.Problems) == 0 {
+		return err
+	}
+	first := refused.Problems[0]
+	place := strings.SplitN(strings.TrimPrefix(first.Pointer, "/"), "/", 3)
+	if len(place) < 3 {
+		return err
+	}
+	name, values := "--finding", findings
+	if place[0] == "evidence" {
+		name, values = "--evidence", evidence
+	}
+	i, bad := strconv.Atoi(place[1])
+	if bad != nil || i >= len(values) {
+		return err
+	}
+	return &FlagError{name, values[i], place[2] + ": " + first.Message}
 }
 
 var lineNumber = regexp.MustCompile(`:([0-9]+):`)

@@ -71,6 +71,9 @@ func TestFromFlagsRefuses(t *testing.T) {
 		{hash, "", "P2:a:1: ", "empty"},
 		{hash, "", "P2:::", "empty"},
 		{hash, "", "P2::3:x", "without a path"},
+		{hash, "", "P1:/etc/passwd:3:x", "path: "},
+		{hash, "", "P1:../a:3:x", "path: "},
+		{hash, "A 1=x", "", "criterion: "},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%.8s %s %s", tt.hash, tt.evidence, tt.finding), func(t *testing.T) {

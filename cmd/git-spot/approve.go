@@ -28,7 +28,7 @@ func (o *approveOptions) check(c *cli.Command) (err error) {
 	if o.id, err = runWord(c, o.id); err != nil {
 		return err
 	}
-	if err := o.review.check(); err != nil {
+	if err := o.review.check(schemas.ReviewApprove); err != nil {
 		return err
 	}
 	if strings.TrimSpace(o.message) == "" {

@@ -30,7 +30,7 @@ are red and the end of what failing commands printed. At most spot.maxRevisions 
 			if opts.id, err = runWord(c, opts.id); err != nil {
 				return err
 			}
-			if err := opts.review.check(); err != nil {
+			if err := opts.review.check(schemas.ReviewRevise); err != nil {
 				return err
 			}
 			return e.step(ctx, opts.id, func(ctx context.Context, s *flow.Session, id gitstate.RunID) error {

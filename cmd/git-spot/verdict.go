@@ -24,7 +24,7 @@ func (f *reviewFlags) flags() []cli.Flag {
 	}
 }
 
-func (f *reviewFlags) check() error {
+func (f *reviewFlags) check(verdict schemas.ReviewVerdict) error {
 	parts := f.diffSHA256 != "" || len(f.evidence)+len(f.findings) > 0
 	switch {
 	case f.file != "" && parts:
@@ -32,7 +32,7 @@ func (f *reviewFlags) check() error {
 	case f.file == "" && f.diffSHA256 == "":
 		return usagef("--review FILE is required, or --diff-sha256 HASH and the other parts of a review")
 	case f.file == "":
-		_, err := review.FromFlags("", f.diffSHA256, f.evidence, f.findings)
+		_, err := review.FromFlags(verdict, f.diffSHA256, f.evidence, f.findings)
 		return err
 	}
 	return nil
