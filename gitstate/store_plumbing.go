@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/git-spot/git-spot/internal/gitexec"
@@ -85,19 +86,16 @@ func (p *plumbing) read(ctx context.Context, oid OID) (kind string, data []byte,
 
 // readAll sends every question at once, and reads the answers while git still works.
 func (p *plumbing) readAll(ctx context.Context, oids []OID, fn func(i int, kind string, data []byte)) error {
+	var questions bytes.Buffer
+	for _, oid := range oids {
+		questions.WriteString("contents " + string(oid) + "\n")
+	}
+	questions.WriteString("flush\n")
+	// A git that is gone, or that use has ended, ends the writing too.
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	return p.objects.use(ctx, func(git *gitexec.Pipe) error {
-		asked := make(chan struct{})
-		go func() {
-			var questions bytes.Buffer
-			for _, oid := range oids {
-				questions.WriteString("contents " + string(oid) + "\n")
-			}
-			questions.WriteString("flush\n")
-			_, _ = git.In.Write(questions.Bytes()) // if git has gone, reading says so
-			close(asked)
-		}()
-		// Once git is gone, writing fails too, so this ends whatever the answers are.
-		defer func() { <-asked }()
+		asking.Go(func() { _, _ = git.In.Write(questions.Bytes()) }) // if it fails, reading says so
 		for i, oid := range oids {
 			line, err := git.Out.ReadString('\n')
 			if err != nil {
