@@ -30,10 +30,12 @@ const (
 type usageError struct {
 	command string // "" is the root
 	message string
+	err     error // what a package said of it, if one did
 }
 
 func (e *usageError) Error() string      { return e.message }
 func (e *usageError) Code() schemas.Code { return schemas.CodeUsage }
+func (e *usageError) Unwrap() error      { return e.err }
 
 // usagef returns a *usageError; strict fills in the command.
 func usagef(format string, args ...any) error {
@@ -172,8 +174,6 @@ func hints(code schemas.Code, err error) []string {
 
 // advice is what to do about one type of error each; nil for any other type.
 var advice = []func(error) []string{
-	about(func(e *usageError) []string { return []string{strings.TrimSpace("git spot "+e.command) + " -h"} }),
-
 	about(func(*gitstate.NotFoundError) []string { return []string{"git spot list"} }),
 	about(func(e *gitstate.AmbiguousError) []string {
 		const most = 5
@@ -256,7 +256,7 @@ var advice = []func(error) []string{
 		}
 		return []string{"git spot integrate --id " + string(e.ID)}
 	}),
-	about(func(*flow.RevisionError) []string { return []string{"git log --oneline --all"} }),
+	about(func(*flow.RevisionError) []string { return []string{"git log --oneline --decorate --all"} }),
 
 	about(func(e *review.EvidenceError) []string {
 		if len(e.Missing) > 0 {
@@ -277,6 +277,9 @@ var advice = []func(error) []string{
 	about(func(*review.HashError) []string {
 		return []string{"git spot inspect shows the change's diffSha256 and what verified it"}
 	}),
+
+	// Last: what is inside it says more.
+	about(func(e *usageError) []string { return []string{strings.TrimSpace("git spot "+e.command) + " -h"} }),
 }
 
 // about makes advice for one type of error.

@@ -158,7 +158,7 @@ func strict(e *env, c *cli.Command) {
 		}
 		err := action(ctx, c)
 		if codeOf(err) == schemas.CodeUsage { // packages know words and values, not commands
-			return &usageError{command: c.Name, message: err.Error()}
+			return &usageError{command: c.Name, message: err.Error(), err: err}
 		}
 		return err
 	}
