@@ -344,6 +344,7 @@ var dues = []struct {
 	{schemas.StateCleaned, nil, ""},
 	{schemas.StateInterrupted, nil, "recover --id ID"},
 	{schemas.StateBlocked, blockedBy(schemas.BlockedEnvironment), "recover --id ID"},
+	{schemas.StateBlocked, homeless, "integrate --id ID --onto BRANCH"},
 	{schemas.StateBlocked, moved, "abort --id ID"}, // until there is a rebase; integrate would refuse for ever
 	{schemas.StateBlocked, blockedBy(schemas.BlockedSource), "integrate --id ID"},
 	{schemas.StateBlocked, reported, "cleanup --id ID --discard"},
@@ -359,6 +360,11 @@ func unverified(s *schemas.RunState) bool { return s.Verification == nil }
 func unproven(s *schemas.RunState) bool   { return !proven(s) }
 func reported(s *schemas.RunState) bool   { return s.Reported }
 func sourceless(s *schemas.RunState) bool { return s.Base.Branch == "" }
+
+// homeless is a run that another branch may take.
+func homeless(s *schemas.RunState) bool {
+	return blockedBy(schemas.BlockedSource)(s) && sourceless(s)
+}
 
 func moved(s *schemas.RunState) bool {
 	return blockedBy(schemas.BlockedSource)(s) && s.Blocked.Code == schemas.CodeSourceMoved

@@ -397,6 +397,7 @@ func TestDue(t *testing.T) {
 		{state: "blocked:environment", want: "git spot recover --id x1"},
 		{state: "blocked:source", want: "git spot integrate --id x1"},
 		{state: "blocked:source", change: func(s *schemas.RunState) { s.Blocked.Code = schemas.CodeSourceMoved }, want: "git spot abort --id x1"},
+		{state: "blocked:source", change: func(s *schemas.RunState) { s.Base.Branch, s.Blocked.Code = "", schemas.CodeSourceMoved }, want: "git spot integrate --id x1 --onto BRANCH"},
 		{state: "blocked:gate", want: "git spot report --id x1"},
 		{state: "blocked:gate", change: func(s *schemas.RunState) { s.Reported = true }, want: "git spot cleanup --id x1 --discard"},
 		{state: "failed", want: "git spot report --id x1"},

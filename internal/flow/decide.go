@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/review"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/worktree"
@@ -108,7 +109,7 @@ func (s *Session) Approve(ctx context.Context, id gitstate.RunID, verdict *schem
 // names the branch for a run without a source, as a full ref name.
 //
 // Errors: *worktree.SourceError with the run blocked until the source is mended, *NoSourceError,
-// *ProtectedError.
+// *RevisionError, *ProtectedError.
 func (s *Session) Integrate(ctx context.Context, id gitstate.RunID, onto gitstate.Ref) (run *gitstate.Run, err error) {
 	phase, ctx, err := s.Ledger.Begin(ctx, id, "integrate", gitstate.ByIntegrate)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Session) Integrate(ctx context.Context, id gitstate.RunID, onto gitstat
 	if done, err := s.finishLanding(ctx, phase); err != nil || done {
 		return &phase.Run, err
 	}
-	branch, err := s.target(phase, onto)
+	branch, err := s.target(ctx, phase, onto)
 	if err != nil {
 		return nil, err
 	}
@@ -229,12 +230,19 @@ func (s *Session) blockSource(ctx context.Context, phase *gitstate.Phase, cause 
 }
 
 // target is the branch that a run lands on.
-func (s *Session) target(phase *gitstate.Phase, onto gitstate.Ref) (gitstate.Ref, error) {
+func (s *Session) target(ctx context.Context, phase *gitstate.Phase, onto gitstate.Ref) (gitstate.Ref, error) {
 	branch := gitstate.Ref(phase.State.Base.Branch)
 	switch {
 	case branch == "" && onto == "":
 		return "", &NoSourceError{ID: phase.ID}
 	case branch == "":
+		_, err := s.Repo.Run(ctx, gitexec.Call{Args: []string{"show-ref", "--verify", "--quiet", string(onto)}})
+		switch {
+		case isStatus(err, 1, 128): // a name that was mistyped is no source that has moved
+			return "", &RevisionError{Revision: string(onto)}
+		case err != nil:
+			return "", err
+		}
 		branch = onto
 	case onto != "" && onto != branch:
 		return "", &NoSourceError{ID: phase.ID, Source: branch, Onto: onto}

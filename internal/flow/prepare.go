@@ -178,7 +178,7 @@ func (e *UnbornError) Error() string { return fmt.Sprintf("%s has no commit yet"
 // Code is HEAD_UNBORN.
 func (e *UnbornError) Code() schemas.Code { return schemas.CodeHeadUnborn }
 
-// RevisionError is a --base that names no commit.
+// RevisionError is a --base that names no commit, or an --onto that is no branch.
 type RevisionError struct{ Revision string }
 
 func (e *RevisionError) Error() string { return fmt.Sprintf("%q names no commit", e.Revision) }
