@@ -128,8 +128,11 @@ bench: build ## measure against plain git doing the same work
 vuln: ## look for known vulnerabilities in what ships
 	CGO_ENABLED=$(CGO) $(TOOL) govulncheck ./...
 
+# Whoever does not own the clone, which is root under sudo, installs what its owner has built: Go need
+# not be on root's PATH, and nothing in the clone becomes root's.
 .PHONY: install
-install: build ## install under PREFIX: program, supervisor, manual page, completions
+install: $(shell [ -O . ] && echo build) ## install under PREFIX: program, supervisor, manual page, completions
+	@[ -x bin/git-spot ] && [ -x bin/git-spot-shim ] || { echo "nothing is built yet: run make first, as the owner of this folder"; exit 1; }
 	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/git-spot $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
