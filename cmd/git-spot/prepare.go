@@ -120,11 +120,15 @@ func runPrepare(ctx context.Context, e *env, opts prepareOptions) error {
 }
 
 func (o *prepareOptions) prepare(ctx context.Context, e *env, s *flow.Session) (*gitstate.Run, error) {
+	base, err := s.ResolveBase(ctx, o.base)
+	if err != nil {
+		return nil, err
+	}
 	contract, raw, err := o.contract.read(e)
 	if err != nil {
 		return nil, err
 	}
 	return s.Prepare(ctx, flow.PrepareOptions{
-		Contract: contract, Raw: raw, ID: gitstate.RunID(o.id), Profile: o.profile, Model: o.model, Base: o.base,
+		Contract: contract, Raw: raw, ID: gitstate.RunID(o.id), Profile: o.profile, Model: o.model, Base: base,
 	})
 }

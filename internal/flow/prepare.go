@@ -21,21 +21,17 @@ type PrepareOptions struct {
 	ID       gitstate.RunID
 	Profile  string
 	Model    string
-	Base     string // a revision; "" is HEAD
+	Base     Base
 }
 
 // Prepare records a new run and makes its worktree. It refuses in the order policy, worker, slot, and
 // a refusal leaves nothing behind: no ref, no folder, no slot.
 //
-// Errors: *KindError, *UnbornError (HEAD_UNBORN), *RevisionError, those of workers.Route and
-// workers.Check, *SandboxError, RUN_EXISTS, CONCURRENCY_LIMIT, and what git says of a full disk.
+// Errors: *KindError, those of workers.Route and workers.Check, *SandboxError, RUN_EXISTS,
+// CONCURRENCY_LIMIT, and what git says of a full disk.
 func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.Run, err error) {
 	if o.Contract.Kind != schemas.KindCode {
 		return nil, &KindError{Kind: o.Contract.Kind}
-	}
-	base, err := s.resolveBase(ctx, o.Base)
-	if err != nil {
-		return nil, err
 	}
 	caller, thread := config.Caller(s.Getenv)
 	choice, err := workers.Route(s.Config, o.Contract, caller, o.Profile)
@@ -78,7 +74,7 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 	}
 	defer func() { err = errors.Join(err, phase.Close()) }()
 
-	spec := worktree.Spec{ID: id, Base: base.commit, Root: root}
+	spec := worktree.Spec{ID: id, Base: o.Base.Commit, Root: root}
 	// A prepare of the same id that was killed before its first event leaves a folder that no ledger
 	// knows; the reservation says that it is ours now.
 	if err := worktree.Open(s.Repo, spec).Remove(ctx); err != nil {
@@ -115,7 +111,7 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 		Profile:       profileRef(choice.Profile, choice.Source),
 		Fallback:      choice.Fallback,
 		Difficulty:    choice.Difficulty,
-		Base:          schemas.Base{Commit: string(base.commit), Branch: base.branch},
+		Base:          schemas.Base{Commit: string(o.Base.Commit), Branch: string(o.Base.Branch)},
 		SourceDirty:   dirty,
 		Worktree:      made.Path(),
 		Warnings:      prepareWarnings(made),
@@ -186,14 +182,17 @@ func (e *RevisionError) Error() string { return fmt.Sprintf("%q names no commit"
 // Code is USAGE.
 func (e *RevisionError) Code() schemas.Code { return schemas.CodeUsage }
 
-type baseRevision struct {
-	commit gitstate.OID
-	branch string // full ref name, or "" when there is no source
+// Base is the commit that a run starts from and the branch that it lands on, "" when there is no source.
+type Base struct {
+	Commit gitstate.OID
+	Branch gitstate.Ref
 }
 
-// resolveBase finds the commit to start from and the branch to land on: HEAD and its branch, or the
-// local branch that revision names. Any other revision, and a detached HEAD, has no source.
-func (s *Session) resolveBase(ctx context.Context, revision string) (baseRevision, error) {
+// ResolveBase finds the commit to start from and the branch to land on: HEAD and its branch for "", or
+// the local branch that revision names. Any other revision, and a detached HEAD, has no source.
+//
+// Errors: *UnbornError (HEAD_UNBORN), *RevisionError.
+func (s *Session) ResolveBase(ctx context.Context, revision string) (Base, error) {
 	git := func(args ...string) (string, error) {
 		out, err := s.Repo.Run(ctx, gitexec.Call{Args: args})
 		return strings.TrimSuffix(string(out), "\n"), err
@@ -205,18 +204,18 @@ func (s *Session) resolveBase(ctx context.Context, revision string) (baseRevisio
 	commit, err := git("rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	if err != nil {
 		if !isStatus(err, 1, 128) {
-			return baseRevision{}, err
+			return Base{}, err
 		}
 		if revision != "" {
-			return baseRevision{}, &RevisionError{Revision: revision}
+			return Base{}, &RevisionError{Revision: revision}
 		}
-		return baseRevision{}, &UnbornError{Head: "HEAD"}
+		return Base{}, &UnbornError{Head: "HEAD"}
 	}
 	oid, err := gitstate.ParseOID(commit)
 	if err != nil {
-		return baseRevision{}, err
+		return Base{}, err
 	}
-	base := baseRevision{commit: oid}
+	base := Base{Commit: oid}
 	var ref string
 	if revision == "" {
 		ref, err = git("symbolic-ref", "--quiet", "HEAD")
@@ -224,10 +223,10 @@ func (s *Session) resolveBase(ctx context.Context, revision string) (baseRevisio
 		ref, err = git("rev-parse", "--verify", "--quiet", "--symbolic-full-name", "--end-of-options", revision)
 	}
 	if err != nil && !isStatus(err, 1, 128) {
-		return baseRevision{}, err
+		return Base{}, err
 	}
 	if err == nil && strings.HasPrefix(ref, "refs/heads/") {
-		base.branch = ref
+		base.Branch = gitstate.Ref(ref)
 	}
 	return base, nil
 }
