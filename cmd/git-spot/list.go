@@ -115,9 +115,10 @@ func runList(ctx context.Context, e *env, opts listOptions) error {
 	})
 	if opts.worktrees {
 		for i := range rows {
-			if err := s.addWorktree(ctx, &rows[i]); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
+			s.addWorktree(ctx, &rows[i])
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b listRow) int {
@@ -151,17 +152,19 @@ func onlyRunning(rows []listRow, holders []gitstate.SlotHolder) []listRow {
 	return held
 }
 
-func (s *session) addWorktree(ctx context.Context, row *listRow) error {
+// addWorktree says where the run's worktree is, or in its row why that cannot be said.
+func (s *session) addWorktree(ctx context.Context, row *listRow) {
 	if row.Error != nil || row.State == "" {
-		return nil
+		return
 	}
 	run, err := s.ledger.Load(ctx, row.ID)
 	if err != nil {
-		return err
+		wire, _ := describe(ctx, err)
+		row.Error = &wire
+		return
 	}
 	row.Worktree = run.State.Worktree
 	row.Lost = lost(run)
-	return nil
 }
 
 func writeList(w io.Writer, rows []listRow, opts listOptions, now time.Time) {
