@@ -364,11 +364,11 @@ func (p *Phase) keptBytes(ctx context.Context, tree OID, dir string, files map[s
 		if _, replaced := files[dir+"/"+e.Name]; replaced {
 			continue
 		}
-		data, err := p.ledger.store.Blob(ctx, e.OID)
+		size, err := p.ledger.store.Size(ctx, e.OID)
 		if err != nil {
 			return 0, err
 		}
-		kept += len(data)
+		kept += int(size)
 	}
 	return kept, nil
 }

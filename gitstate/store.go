@@ -49,6 +49,8 @@ type Store interface {
 	Commits(ctx context.Context, oids []OID, each func(i int, c *Commit)) error
 	// Blob returns the content of a blob.
 	Blob(ctx context.Context, oid OID) ([]byte, error)
+	// Size is the length of an object of any type, of any size, without its content. ErrNotFound as above.
+	Size(ctx context.Context, oid OID) (int64, error)
 	// Tree returns one level of a tree, in git's order.
 	Tree(ctx context.Context, oid OID) ([]TreeEntry, error)
 	// Lookup returns the entry at path, with / between components, below a commit or tree. The empty path
@@ -250,6 +252,7 @@ func WithSync(ctx context.Context) context.Context { return gitexec.WithSync(ctx
 // backend is what libgit2 and the plumbing do differently. Its methods follow the rules of Store; their
 // arguments are checked.
 type backend interface {
+	size(ctx context.Context, oid OID) (int64, error)
 	read(ctx context.Context, oid OID) (kind string, data []byte, err error)
 	// readAll calls fn for those of oids that it reads, maybe more than once. The others are for read.
 	readAll(ctx context.Context, oids []OID, fn func(i int, kind string, data []byte)) error
@@ -320,6 +323,13 @@ func (s *store) object(ctx context.Context, oid OID, want string) ([]byte, error
 
 func (s *store) Blob(ctx context.Context, oid OID) ([]byte, error) {
 	return s.object(ctx, oid, "blob")
+}
+
+func (s *store) Size(ctx context.Context, oid OID) (int64, error) {
+	if err := s.checkOID(oid); err != nil {
+		return 0, err
+	}
+	return s.backend.size(ctx, oid)
 }
 
 func (s *store) Commit(ctx context.Context, oid OID) (*Commit, error) {

@@ -61,6 +61,21 @@ func (l *libgit2) read(ctx context.Context, oid OID) (string, []byte, error) {
 	return l.git.read(ctx, oid)
 }
 
+func (l *libgit2) size(ctx context.Context, oid OID) (int64, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	if id, err := git.NewOid(string(oid)); err == nil {
+		l.mu.Lock()
+		size, _, err := l.odb.ReadHeader(id)
+		l.mu.Unlock()
+		if err == nil {
+			return int64(size), nil
+		}
+	}
+	return l.git.size(ctx, oid)
+}
+
 func (l *libgit2) readAll(ctx context.Context, oids []OID, fn func(i int, kind string, data []byte)) error {
 	if len(oids) > 300 {
 		// A git that reads while fn works is faster from here on, although it has to be started.

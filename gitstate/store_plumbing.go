@@ -38,37 +38,46 @@ func newPlumbing(ctx context.Context, repo *gitexec.Repo) *plumbing {
 
 func (p *plumbing) close() { p.objects.close() }
 
-func (p *plumbing) read(ctx context.Context, oid OID) (kind string, data []byte, err error) {
-	ask := func(git *gitexec.Pipe, command string) (size int64, err error) {
-		if _, err := fmt.Fprintf(git.In, "%s %s\nflush\n", command, oid); err != nil {
-			return 0, errGone
-		}
-		line, err := git.Out.ReadString('\n')
-		if err != nil {
-			return 0, errGone
-		}
-		words := strings.Fields(line)
-		if len(words) == 2 && words[1] == "missing" {
-			return 0, fmt.Errorf("object %s: %w", oid, ErrNotFound)
-		}
-		if len(words) != 3 || words[0] != string(oid) {
-			return 0, fmt.Errorf("git cat-file answered %q: %w", line, errGone)
-		}
-		kind = words[1]
-		if size, err = strconv.ParseInt(words[2], 10, 64); err != nil {
-			return 0, errGone
-		}
-		return size, nil
+// answer asks for one object, by "info" or "contents", and reads the line that every answer begins with.
+func answer(git *gitexec.Pipe, command string, oid OID) (kind string, size int64, err error) {
+	if _, err := fmt.Fprintf(git.In, "%s %s\nflush\n", command, oid); err != nil {
+		return "", 0, errGone
 	}
+	line, err := git.Out.ReadString('\n')
+	if err != nil {
+		return "", 0, errGone
+	}
+	words := strings.Fields(line)
+	if len(words) == 2 && words[1] == "missing" {
+		return "", 0, fmt.Errorf("object %s: %w", oid, ErrNotFound)
+	}
+	if len(words) != 3 || words[0] != string(oid) {
+		return "", 0, fmt.Errorf("git cat-file answered %q: %w", line, errGone)
+	}
+	if size, err = strconv.ParseInt(words[2], 10, 64); err != nil {
+		return "", 0, errGone
+	}
+	return words[1], size, nil
+}
+
+func (p *plumbing) size(ctx context.Context, oid OID) (size int64, err error) {
 	err = p.objects.use(ctx, func(git *gitexec.Pipe) error {
-		size, err := ask(git, "info")
+		_, size, err = answer(git, "info", oid)
+		return err
+	})
+	return size, err
+}
+
+func (p *plumbing) read(ctx context.Context, oid OID) (kind string, data []byte, err error) {
+	err = p.objects.use(ctx, func(git *gitexec.Pipe) error {
+		_, size, err := answer(git, "info", oid)
 		if err != nil {
 			return err
 		}
 		if size > maxObject {
 			return &TooLargeError{OID: oid, Size: size, Limit: maxObject}
 		}
-		if size, err = ask(git, "contents"); err != nil {
+		if kind, size, err = answer(git, "contents", oid); err != nil {
 			return err
 		}
 		data = make([]byte, size+1)

@@ -159,6 +159,9 @@ func coreObjects(t *testing.T, s gitstate.Store, dir, name string) {
 		if back, err := s.Blob(ctx, blobs[len(blobs)-1]); err != nil || !bytes.Equal(back, data) {
 			t.Errorf("blob of %d bytes: %d came back, %v", len(data), len(back), err)
 		}
+		if size, err := s.Size(ctx, blobs[len(blobs)-1]); err != nil || size != int64(len(data)) {
+			t.Errorf("blob of %d bytes: its size is %d, %v", len(data), size, err)
+		}
 	}
 
 	// A file sorts as its name, a folder as if it ended in a slash: "a-" < "a/" < "a0".
@@ -269,10 +272,11 @@ func coreObjects(t *testing.T, s gitstate.Store, dir, name string) {
 
 	absent := gitstate.OID(strings.Repeat("1", len(head)))
 	_, blobErr := s.Blob(ctx, absent)
+	_, sizeErr := s.Size(ctx, absent)
 	_, treeErr := s.Tree(ctx, absent)
 	_, commitErr := s.Commit(ctx, absent)
 	_, lookupErr := s.Lookup(ctx, absent, "x")
-	for _, err := range []error{blobErr, treeErr, commitErr, lookupErr} {
+	for _, err := range []error{blobErr, sizeErr, treeErr, commitErr, lookupErr} {
 		if !errors.Is(err, gitstate.ErrNotFound) {
 			t.Errorf("absent object: got %v", err)
 		}

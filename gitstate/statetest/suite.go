@@ -556,6 +556,7 @@ func cancellation(t *testing.T, s Suite) {
 		"Refs":      func() error { _, err := store.Refs(ctx, "refs/"); return err },
 		"Commit":    func() error { _, err := store.Commit(ctx, head); return err },
 		"Blob":      func() error { _, err := store.Blob(ctx, blob); return err },
+		"Size":      func() error { _, err := store.Size(ctx, blob); return err },
 		"Tree":      func() error { _, err := store.Tree(ctx, tree); return err },
 		"Lookup":    func() error { _, err := store.Lookup(ctx, head, "README"); return err },
 		"WriteBlob": func() error { _, err := store.WriteBlob(ctx, []byte("never written")); return err },
@@ -666,6 +667,9 @@ func largeBlob(t *testing.T, s Suite) {
 	_, err := store.Blob(t.Context(), blob)
 	if e, ok := errors.AsType[*gitstate.TooLargeError](err); !ok || e.Size != limit+1 || e.Limit != limit || e.OID != blob {
 		t.Errorf("got %v", err)
+	}
+	if size, err := store.Size(t.Context(), blob); err != nil || size != limit+1 {
+		t.Errorf("its size is %d, %v", size, err)
 	}
 	if _, err := store.Ref(t.Context(), "refs/heads/main"); err != nil {
 		t.Errorf("afterwards: %v", err)
