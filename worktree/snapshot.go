@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/durable"
@@ -108,7 +110,8 @@ type snapshot struct {
 	dir     string // the folder
 	mirror  string // where to copy it to, if need be
 	scratch string
-	index   string // ours, below scratch
+	index   string    // ours, below scratch
+	since   time.Time // when the checkout was done, by the folder's file system; zero: not known
 	config  []string
 	filters filters
 	tracked map[string]entry // by path, as in base
@@ -155,10 +158,14 @@ func (s *snapshot) prepare(ctx context.Context, kept, probe string) (err error) 
 // read: then git has to read every file.
 func (s *snapshot) openIndex(ctx context.Context, kept string) (map[string]entry, error) {
 	if err := durable.CopyTree(kept, s.index); err == nil {
+		if info, err := os.Lstat(s.index); err == nil {
+			s.since = info.ModTime()
+		}
 		tracked, err := readIndex(ctx, s.repo, s.index)
 		if _, refused := errors.AsType[*gitexec.Error](err); !refused {
 			return tracked, err
 		}
+		s.since = time.Time{}
 		if err := durable.Remove(s.index); err != nil {
 			return nil, err
 		}
@@ -173,6 +180,14 @@ func (s *snapshot) openIndex(ctx context.Context, kept string) (map[string]entry
 
 // git runs git on our index with dir as the work tree.
 func (s *snapshot) git(ctx context.Context, dir string, paths []string, args ...string) ([]byte, error) {
+	if !s.since.IsZero() {
+		// git reads every file that was written in the second in which the index was, or later: here all of
+		// a checkout. With an index from tomorrow it believes the rest of the stat data; touched finds the others.
+		tomorrow := s.since.AddDate(0, 0, 1)
+		if err := os.Chtimes(s.index, tomorrow, tomorrow); err != nil { //nolint:forbidigo // no content, and nothing to lose
+			return nil, err
+		}
+	}
 	return s.repo.Run(ctx, gitexec.Call{
 		Args: args, Stdin: strings.NewReader(joinNUL(paths)),
 		Index: s.index, WorkTree: dir, Config: s.config, Env: s.filters.env(),
@@ -220,15 +235,73 @@ func (s *snapshot) update(ctx context.Context) error {
 			return err
 		}
 	}
-	out, err := s.git(ctx, s.dir, nil, "ls-files", "-z", "-m")
+	changed, err := s.changed(ctx)
 	if err != nil {
 		return err
 	}
-	changed := slices.DeleteFunc(splitNUL(out), func(path string) bool {
-		_, ok := s.found.files[path]
-		return !ok
-	})
-	return s.add(ctx, s.dir, slices.Concat(slices.Compact(changed), fresh))
+	return s.add(ctx, s.dir, slices.Concat(changed, fresh))
+}
+
+// changed lists the tracked files that may differ from base.
+func (s *snapshot) changed(ctx context.Context) ([]string, error) {
+	var touched []string
+	var touchedErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { touched, touchedErr = s.touched(ctx) })
+	out, err := s.git(ctx, s.dir, nil, "ls-files", "-z", "-m")
+	wg.Wait()
+	if err := errors.Join(err, touchedErr); err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	var changed []string
+	for _, path := range splitNUL(out) {
+		if _, isFile := s.found.files[path]; isFile && !known[path] {
+			known[path] = true
+			changed = append(changed, path)
+		}
+	}
+	// git must not take these for what the index says of them, whatever else stat says.
+	var unknown []string
+	for _, path := range touched {
+		if !known[path] {
+			unknown = append(unknown, s.tracked[path].mode+" "+string(s.tracked[path].oid)+"\t"+path)
+			changed = append(changed, path)
+		}
+	}
+	if len(unknown) > 0 {
+		if _, err := s.git(ctx, s.dir, unknown, "update-index", "-z", "--index-info"); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(changed)
+	return changed, nil
+}
+
+// touched lists the tracked files that changed after the checkout, or so short before its end that the
+// clock of the file system does not tell. git compares times in whole seconds (unless it is built with
+// USE_NSEC), and a worker may be done with a file of the same size within one.
+func (s *snapshot) touched(ctx context.Context) ([]string, error) {
+	var touched []string
+	if s.since.IsZero() {
+		return nil, nil
+	}
+	for path := range s.found.files {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if e, ok := s.tracked[path]; !ok || e.skip {
+			continue
+		}
+		changed, err := changeTime(filepath.Join(s.dir, path))
+		if err != nil {
+			return nil, err
+		}
+		if !changed.Before(s.since) {
+			touched = append(touched, path)
+		}
+	}
+	return touched, nil
 }
 
 func (s *snapshot) remove(ctx context.Context, dir string, paths []string) error {

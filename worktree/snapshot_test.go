@@ -2,6 +2,7 @@ package worktree_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -622,5 +623,57 @@ func TestFilterInTree(t *testing.T) {
 	}
 	if exists(mark) {
 		t.Error("the filter ran")
+	}
+}
+
+// TestSnapshotWithinASecond: git compares times in whole seconds. A worker needs less to change every
+// file in place, without changing its size.
+func TestSnapshotWithinASecond(t *testing.T) {
+	t.Parallel()
+	dir := newRepo(t)
+	git(t, dir, "config", "core.fileMode", "false")
+	var all []string
+	for i := range 300 {
+		name := fmt.Sprintf("many/%d/f", i)
+		write(t, filepath.Join(dir, name), "one\n")
+		all = append(all, "M "+name)
+	}
+	git(t, dir, "add", "many")
+	git(t, dir, "update-index", "--chmod=+x", "many/7/f")
+	git(t, dir, "commit", "-q", "-m", "many")
+	b := prepare(t, dir)
+	for i := range 300 {
+		path := b.path(fmt.Sprintf("many/%d/f", i))
+		was, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, "two\n")
+		if err := os.Chtimes(path, was.ModTime(), was.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(all)
+	snap := b.snapshot()
+	if got := b.changes(snap.Commit); got != strings.Join(all, "\n") {
+		t.Errorf("%d of %d changes were seen", strings.Count(got, "M "), len(all))
+	}
+	if got := git(t, dir, "ls-tree", string(snap.Commit), "many/7/f"); !strings.HasPrefix(got, "100755 ") {
+		t.Errorf("the mode of an executable: %s", got)
+	}
+}
+
+// TestSnapshotSwappedFolders: a folder that is moved takes its files along, and their change times too.
+func TestSnapshotSwappedFolders(t *testing.T) {
+	t.Parallel()
+	dir := newRepo(t)
+	write(t, filepath.Join(dir, "x/f"), "one\n")
+	write(t, filepath.Join(dir, "y/f"), "two\n")
+	git(t, dir, "add", "x", "y")
+	git(t, dir, "commit", "-q", "-m", "two folders")
+	b := prepare(t, dir)
+	sh(t, b.w.Path(), "mv x z; mv y x; mv z y")
+	if got := b.changes(b.snapshot().Commit); got != "M x/f\nM y/f" {
+		t.Errorf("changes %q", got)
 	}
 }

@@ -22,6 +22,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/internal/gitexec"
@@ -93,8 +95,8 @@ func (w *Worktree) resetMark() string { return filepath.Join(w.stateDir(), "rese
 func (w *Worktree) pointer() string { return "gitdir: " + w.gitDir() + "\n" }
 
 // Create makes the worker's folder. Any number of Creates may run at once in one repository. It fails
-// with fs.ErrExist if the folder is there already, and with *RootError if spec.Root cannot be made. If it
-// fails, nothing of it is left.
+// with fs.ErrExist if the folder is there already, with *RootError if spec.Root cannot be made, and with
+// *CheckoutError if git cannot fill the folder. If it fails, nothing of it is left.
 func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (_ *Worktree, err error) {
 	w := Open(repo, spec)
 	for _, dir := range []string{spec.Root, filepath.Dir(w.gitDir()), w.stateDir()} {
@@ -114,6 +116,10 @@ func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (_ *Worktree, er
 			return
 		}
 		err = diskFull(spec.Root, err)
+		_, full := errors.AsType[*durable.DiskError](err)
+		if e, refused := errors.AsType[*gitexec.Error](err); refused && !full && e.Code() == schemas.CodeInternal {
+			err = &CheckoutError{Err: err}
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		err = errors.Join(err, w.Remove(ctx))
@@ -162,7 +168,29 @@ func (w *Worktree) fill(ctx context.Context, f filters, tree gitstate.OID) (c *c
 	if err := writeNew(filepath.Join(w.Path(), ".git"), w.pointer(), 0o644); err != nil {
 		return nil, err
 	}
+	if err := stamp(index, filepath.Join(w.Path(), ".git")); err != nil {
+		return nil, err
+	}
 	return c, durable.Rename(index, w.index())
+}
+
+// stamp makes the change time of the file last the modification time of index: see snapshot.touched. It
+// is by the clock of the folder's file system, which may be another one than that of the index.
+func stamp(index, last string) error {
+	changed, err := changeTime(last)
+	if err != nil {
+		return err
+	}
+	return os.Chtimes(index, changed, changed) //nolint:forbidigo // no content, and nothing to lose
+}
+
+// changeTime is when content, name or mode of a file or link changed last. Its owner cannot set it.
+func changeTime(path string) (time.Time, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return time.Time{}, &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return time.Unix(st.Ctim.Unix()), nil
 }
 
 // Lost reports whether the folder is gone: deleted, or on a file system that is not mounted.
