@@ -51,6 +51,17 @@ func (e *SigningError) Unwrap() error { return e.Err }
 // Code is SIGNING_FAILED.
 func (e *SigningError) Code() schemas.Code { return schemas.CodeSigningFailed }
 
+// CheckoutError is a commit that git could not check out for a worker. Nothing of it is left.
+type CheckoutError struct{ Err error }
+
+func (e *CheckoutError) Error() string { return fmt.Sprintf("make a worktree: %v", e.Err) }
+
+// Unwrap returns git's error.
+func (e *CheckoutError) Unwrap() error { return e.Err }
+
+// Code is WORKER_SETUP: a program that the checkout takes, such as a filter, is missing or fails.
+func (e *CheckoutError) Code() schemas.Code { return schemas.CodeWorkerSetup }
+
 // RoomError is a clean room that could not be made. Nothing of it is left.
 type RoomError struct {
 	Name string

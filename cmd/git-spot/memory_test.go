@@ -35,8 +35,8 @@ func measured(args []string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// TestMemory runs a worker that prints lines of 60 MB, of text and of anything else, with the programs as
-// they ship. Neither git-spot nor its supervisor, nor any git below them, may grow with it.
+// TestMemory runs a worker that prints lines of 60 MB, of text and of anything else, and a flood of short
+// ones, with the programs as they ship. Neither git-spot nor its supervisor, nor any git below them, may grow with it.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	if raceEnabled {
@@ -54,6 +54,7 @@ head -c 60000000 /dev/zero | tr '\0' a
 echo
 head -c 60000000 /dev/zero
 head -c 60000000 /dev/zero | tr '\0' '\377' >&2
+yes 'a short line' | head -c 20000000
 echo change >file
 `
 	if err := os.WriteFile(worker, []byte(script), 0o600); err != nil {
