@@ -33,6 +33,8 @@ var exempt = map[string]string{
 	"internal/proc/shim":    "another process, which starts what Supervise has passed the point for",
 	"tools/testcount":       "a module of its own; it is not shipped",
 	"worktree.openUp":       "gives back access that a worker took from itself, the same however often",
+	"worktree.snapshot.git": "sets the time of a copied index, which a kill makes worthless anyway",
+	"worktree.stamp":        "sets the time of an index that is not in its place yet",
 	"worktree.makeReadable": "as openUp",
 }
 
