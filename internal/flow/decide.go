@@ -220,8 +220,10 @@ func (s *Session) blockSource(ctx context.Context, phase *gitstate.Phase, cause 
 	if !ok {
 		return cause
 	}
+	short := *source
+	short.Paths = bounded(source.Paths)
 	blocked := &schemas.Blocked{
-		Cause: schemas.BlockedSource, Code: source.Code(), Message: source.Error(), Paths: source.Paths, From: schemas.StateApproved,
+		Cause: schemas.BlockedSource, Code: short.Code(), Message: short.Error(), Paths: short.Paths, From: schemas.StateApproved,
 	}
 	return errors.Join(cause, phase.Append(ctx, gitstate.Event{
 		To: schemas.StateBlocked, Subject: "blocked: " + string(source.Code()), Code: source.Code(),

@@ -131,16 +131,14 @@ func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, star
 		Profile: start.Profile, Tries: []schemas.Try{}, StartedAt: start.StartedAt, EndedAt: ended,
 		DurationMS: ended.Sub(start.StartedAt).Milliseconds(),
 		Isolation:  verify.Isolation(), Credential: "none",
-		Warnings: change.warnings, Tampered: tampered, Nested: snap.Nested, Ignored: snap.Skipped,
+		Warnings: change.warnings, Tampered: tampered, Nested: bounded(snap.Nested), Ignored: bounded(snap.Skipped),
 	})
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{attemptFile(n, "worker.json"): receipt}
-	if len(change.replaced) > 0 {
-		if files[attemptFile(n, "tampered.json")], err = schemas.MarshalIndent(change.replaced); err != nil {
-			return nil, err
-		}
+	if err := keepUndone(files, n, change.replaced); err != nil {
+		return nil, err
 	}
 	for _, path := range []string{s.EventsPath(phase.ID), s.LogPath(phase.ID)} {
 		data, err := os.ReadFile(path)
@@ -357,7 +355,7 @@ func (s *Session) stepBack(ctx context.Context, phase *gitstate.Phase) error {
 			return phase.Append(ctx, gitstate.Event{
 				To: event.State, Subject: "recover: back to " + string(event.State),
 				Apply: func(st *schemas.RunState) {
-					st.Warnings = append(st.Warnings, change.said()...)
+					warn(st, change.said()...)
 					st.Recoveries++
 				},
 			})
@@ -384,11 +382,8 @@ func (s *Session) Abort(ctx context.Context, id gitstate.RunID) (run *gitstate.R
 		return nil, err
 	}
 	files := map[string][]byte{}
-	if len(change.replaced) > 0 {
-		name := attemptFile(strconv.Itoa(phase.State.Attempt), "tampered.json")
-		if files[name], err = schemas.MarshalIndent(change.replaced); err != nil {
-			return nil, err
-		}
+	if err := keepUndone(files, strconv.Itoa(phase.State.Attempt), change.replaced); err != nil {
+		return nil, err
 	}
 	refs, pinned, err := s.pin(ctx, phase)
 	if err != nil {
@@ -397,9 +392,9 @@ func (s *Session) Abort(ctx context.Context, id gitstate.RunID) (run *gitstate.R
 	err = phase.Append(ctx, gitstate.Event{
 		To: schemas.StateAborted, Subject: "abort", Files: files, Refs: refs,
 		Apply: func(st *schemas.RunState) {
-			st.Warnings = append(st.Warnings, change.said()...)
+			warn(st, change.said()...)
 			if pinned != "" {
-				st.Warnings = append(st.Warnings, "work that was in no candidate is pinned at "+string(pinned))
+				warn(st, "work that was in no candidate is pinned at "+string(pinned))
 			}
 		},
 	})
@@ -563,7 +558,7 @@ func (s *Session) Cleanup(ctx context.Context, id gitstate.RunID, by gitstate.Tr
 		To: schemas.StateCleaned, Subject: "cleanup",
 		Apply: func(st *schemas.RunState) {
 			if pinned != "" {
-				st.Warnings = append(st.Warnings, "what the worktree held is pinned at "+string(pinned))
+				warn(st, "what the worktree held is pinned at "+string(pinned))
 			}
 		},
 	})

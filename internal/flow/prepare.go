@@ -112,9 +112,9 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 		Fallback:      choice.Fallback,
 		Difficulty:    choice.Difficulty,
 		Base:          schemas.Base{Commit: string(o.Base.Commit), Branch: string(o.Base.Branch)},
-		SourceDirty:   dirty,
+		SourceDirty:   bounded(dirty),
 		Worktree:      made.Path(),
-		Warnings:      prepareWarnings(made),
+		Warnings:      bounded(prepareWarnings(made)),
 	}
 	if err := phase.Create(ctx, gitstate.NewRun{
 		State: state,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/schemas"
@@ -21,7 +22,7 @@ type repositoryChange struct {
 
 // said is the change in words, for a run whose gates are not judged now.
 func (c repositoryChange) said() []string {
-	said := c.warnings
+	said := slices.Clip(c.warnings)
 	for _, what := range c.tampered {
 		said = append(said, fmt.Sprintf("%s: %s was undone", schemas.CodeGitStateTampered, what))
 	}
@@ -40,8 +41,9 @@ func (s *Session) undoTampering(ctx context.Context, before *worktree.Fingerprin
 	for _, what := range change.Changed {
 		c.warnings = append(c.warnings, fmt.Sprintf("%s: %s", schemas.CodeSourceChanged, what))
 	}
+	c.warnings = bounded(c.warnings)
 	if len(change.ExecutableConfig) > 0 {
-		c.tampered = change.ExecutableConfig
+		c.tampered = bounded(change.ExecutableConfig)
 		c.replaced, err = before.Undo(ctx, s.Repo, now)
 	}
 	return c, err

@@ -435,7 +435,7 @@ func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
 	if snap.PointerChanged {
 		t.receipt.Tampered = append(t.receipt.Tampered, ".git")
 	}
-	t.receipt.Nested, t.receipt.Ignored = snap.Nested, snap.Skipped
+	t.receipt.Nested, t.receipt.Ignored = bounded(snap.Nested), bounded(snap.Skipped)
 	if t.receipt.Outcome == schemas.OutcomeCompleted && snap.Tree == t.base.Tree {
 		t.receipt.Outcome = schemas.OutcomeEmpty
 	}
@@ -474,7 +474,7 @@ func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
 			st.DiffSHA256, st.Diff = diff.SHA256, &diff.Stat
 			st.Outcome, st.FailureClass = t.receipt.Outcome, t.receipt.FailureClass
 			st.Verification, st.Review = nil, nil
-			st.Warnings = append(st.Warnings, t.receipt.Warnings...)
+			warn(st, t.receipt.Warnings...)
 			if to == schemas.StateBlocked {
 				st.Blocked = &schemas.Blocked{Cause: schemas.BlockedEnvironment, Code: code, Message: t.receipt.Message, From: from}
 			}
@@ -513,15 +513,14 @@ func (t *turn) settleRepository(ctx context.Context) error {
 
 // files are the documents of the attempt's end.
 func (t *turn) files() (map[string][]byte, error) {
+	t.receipt.Warnings, t.receipt.Tampered = bounded(t.receipt.Warnings), bounded(t.receipt.Tampered)
 	receipt, err := schemas.MarshalIndent(t.receipt)
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{attemptFile(strconv.Itoa(t.number), "worker.json"): receipt}
-	if len(t.replaced) > 0 {
-		if files[attemptFile(strconv.Itoa(t.number), "tampered.json")], err = schemas.MarshalIndent(t.replaced); err != nil {
-			return nil, err
-		}
+	if err := keepUndone(files, strconv.Itoa(t.number), t.replaced); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{"events.jsonl", "worker.log"} {
 		data, err := os.ReadFile(filepath.Join(t.s.liveFolder(t.phase.ID), name))

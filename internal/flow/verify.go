@@ -99,7 +99,7 @@ func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *Verify
 		// Nothing was proven either way: back to where verify can be run again.
 		err = errors.Join(err, phase.Append(recording, gitstate.Event{
 			To: from, Subject: "verification could not be made",
-			Apply: func(st *schemas.RunState) { st.Warnings = append(st.Warnings, p.change.said()...) },
+			Apply: func(st *schemas.RunState) { warn(st, p.change.said()...) },
 		}))
 		return nil, errors.Join(err, durable.Remove(s.fingerprintPath(id)))
 	}
@@ -281,10 +281,8 @@ func (p *proof) record(ctx context.Context) error {
 		return err
 	}
 	files := map[string][]byte{attemptFile(strconv.Itoa(v.Attempt), "verification.json"): document}
-	if len(p.change.replaced) > 0 {
-		if files[attemptFile(strconv.Itoa(v.Attempt), "tampered.json")], err = schemas.MarshalIndent(p.change.replaced); err != nil {
-			return err
-		}
+	if err := keepUndone(files, strconv.Itoa(v.Attempt), p.change.replaced); err != nil {
+		return err
 	}
 	gate, final := verify.Final(v.Gates)
 	to := schemas.StateReviewing
@@ -316,7 +314,7 @@ func (p *proof) record(ctx context.Context) error {
 		Files: files,
 		Apply: func(st *schemas.RunState) {
 			st.Verification = summary
-			st.Warnings = append(st.Warnings, v.Warnings...)
+			warn(st, v.Warnings...)
 			if final {
 				st.Blocked = &schemas.Blocked{Cause: schemas.BlockedGate, Code: gate.Code, Message: gate.Message, Paths: gate.Paths, From: schemas.StateImplemented}
 			}
