@@ -3,8 +3,8 @@ package worktree
 import (
 	"bytes"
 	"encoding/gob"
+	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/git-spot/git-spot/internal/durable"
 )
@@ -48,13 +48,14 @@ func (f *Fingerprint) Save(path string) error {
 
 // LoadFingerprint reads what Save wrote. The error is fs.ErrNotExist if there is no such file.
 func LoadFingerprint(path string) (*Fingerprint, error) {
-	data, err := os.ReadFile(path)
+	file, err := durable.Open(path)
 	if err != nil {
 		return nil, err
 	}
+	defer file.Close() //nolint:errcheck // read only
 	var s storedFingerprint
-	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&s); err != nil {
-		return nil, err
+	if err := gob.NewDecoder(file).Decode(&s); err != nil {
+		return nil, fmt.Errorf("read %q: %w", path, err)
 	}
 	f := &Fingerprint{
 		common: s.Common, config: map[string][]setting{}, sources: loadFiles(s.Sources),

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/schemas"
 )
 
@@ -205,9 +205,9 @@ func (f *follower) line(text string) error {
 
 // live reads on in the file that grows while the turn runs; nil if there is nothing.
 func (f *follower) live() []byte {
-	file, err := os.Open(filepath.Join(f.s.liveFolder(f.id), "events.jsonl"))
+	file, err := durable.Open(filepath.Join(f.s.liveFolder(f.id), "events.jsonl"))
 	if err != nil {
-		return nil // not there yet, or not any more
+		return nil // not there yet, or not any more, or not ours
 	}
 	defer file.Close() //nolint:errcheck // read only
 	data, err := io.ReadAll(io.NewSectionReader(file, f.read, maxInput))

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/git-spot/git-spot/internal/fault"
 )
@@ -79,8 +78,7 @@ func (c *copier) folder(src, dst string, info fs.FileInfo) error {
 }
 
 func copyFile(src, dst string) (err error) {
-	// O_NONBLOCK: it may have become a FIFO since it was looked at.
-	from, err := os.OpenFile(src, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	from, err := Open(src) // it may have become a FIFO since it was looked at
 	if err != nil {
 		return err
 	}
@@ -88,9 +86,6 @@ func copyFile(src, dst string) (err error) {
 	info, err := from.Stat()
 	if err != nil {
 		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("copy %q: changed while it was copied", src)
 	}
 	to, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

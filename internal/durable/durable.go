@@ -94,21 +94,40 @@ func Create(path string, perm fs.FileMode) (*os.File, error) {
 	return f, disk(path, err)
 }
 
-// Append opens path for appending, and creates it if nothing is there. It refuses what is not a
-// regular file: a symbolic link, a FIFO.
+// Append opens path for appending and for reading what it has, and creates it if nothing is there. It
+// refuses what is not a regular file: a symbolic link, a FIFO.
 func Append(path string, perm fs.FileMode) (*os.File, error) {
 	if err := fault.At(fault.FileWrite, path); err != nil {
 		return nil, err
 	}
 	// O_NONBLOCK: opening a FIFO would wait for a reader.
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
 	if err != nil {
 		return nil, disk(path, err)
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		if err == nil {
-			err = fmt.Errorf("append to %q: not a regular file", path)
-		}
+	return regular(f)
+}
+
+// Open opens the file path for reading, where others may have put something else in its place: what is
+// not a regular file, also a symbolic link to one, is fs.ErrInvalid.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return regular(f)
+}
+
+// regular returns f, or closes it if it is not a regular file.
+func regular(f *os.File) (*os.File, error) {
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: f.Name(), Err: fs.ErrInvalid}
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

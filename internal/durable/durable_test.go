@@ -235,12 +235,28 @@ func TestCreateAndAppend(t *testing.T) {
 		}
 	}
 	wantFile(t, path, "created\nmore\nmore\n")
-	for _, bad := range []string{dangling, fifo, dir} {
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{dangling, link, fifo, dir} {
 		if f, err := durable.Append(bad, 0o600); err == nil {
 			t.Errorf("Append(%s): got %v", bad, f.Name())
 		}
+		if f, err := durable.Open(bad); f != nil || !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("Open(%s): got %v", bad, err)
+		}
 	}
 	missing(t, filepath.Join(dir, "target"))
+	if _, err := durable.Open(filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Open of nothing: got %v", err)
+	}
+	if f, err = durable.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestRenameAndRemove(t *testing.T) {

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -44,7 +45,7 @@ func (s *Session) Recover(ctx context.Context, id gitstate.RunID) (run *gitstate
 	if err != nil {
 		return nil, err
 	}
-	return &phase.Run, durable.Remove(s.fingerprintPath(id))
+	return &phase.Run, durable.RemoveAll(s.fingerprintPath(id))
 }
 
 // recoverTurn keeps what a lost or interrupted turn did, or forgets the turn if it did nothing.
@@ -141,14 +142,28 @@ func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, star
 		return nil, err
 	}
 	for _, path := range []string{s.EventsPath(phase.ID), s.LogPath(phase.ID)} {
-		data, err := os.ReadFile(path)
-		if err == nil {
-			files[attemptFile(n, filepath.Base(path))] = data
-		} else if !errors.Is(err, os.ErrNotExist) {
+		data, err := readLog(path)
+		if err != nil {
 			return nil, err
+		}
+		if data != nil {
+			files[attemptFile(n, filepath.Base(path))] = data
 		}
 	}
 	return files, nil
+}
+
+// readLog reads a live log; nil if it is gone or was replaced by something else.
+func readLog(path string) (data []byte, err error) {
+	f, err := durable.Open(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.ReadAll(io.LimitReader(f, logBytes))
 }
 
 // forgetTurn puts a turn that changed nothing aside as a failed try of its attempt, so that the next
@@ -401,7 +416,7 @@ func (s *Session) Abort(ctx context.Context, id gitstate.RunID) (run *gitstate.R
 	if err != nil {
 		return nil, err
 	}
-	return &phase.Run, errors.Join(durable.Remove(s.fingerprintPath(id)), s.removeScratch(id), s.removeRooms(&phase.Run))
+	return &phase.Run, errors.Join(durable.RemoveAll(s.fingerprintPath(id)), s.removeScratch(id), s.removeRooms(&phase.Run))
 }
 
 // takeBackLanding undoes a landing that was killed before the branch moved. What has landed is not

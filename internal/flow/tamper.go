@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/git-spot/git-spot/gitstate"
+	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/worktree"
 )
@@ -84,6 +85,19 @@ func (s *Session) fingerprintPath(id gitstate.RunID) string {
 	return filepath.Join(s.liveFolder(id), "fingerprint")
 }
 
+// keepFingerprint takes the repository's fingerprint before something untrusted runs, and keeps it for
+// whoever goes on after a kill.
+func (s *Session) keepFingerprint(ctx context.Context, id gitstate.RunID) (*worktree.Fingerprint, error) {
+	f, err := worktree.TakeFingerprint(ctx, s.Repo)
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.MkdirAll(s.liveFolder(id), 0o700); err != nil {
+		return nil, err
+	}
+	return f, f.Save(s.fingerprintPath(id))
+}
+
 // undoLostTampering is undoTampering for a phase whose owner was killed. In any other the fingerprint is
 // what a killed command had no time to remove, and what differs from it may be the user's.
 func (s *Session) undoLostTampering(ctx context.Context, phase *gitstate.Phase) (repositoryChange, error) {
@@ -95,7 +109,8 @@ func (s *Session) undoLostTampering(ctx context.Context, phase *gitstate.Phase) 
 		return repositoryChange{}, nil
 	}
 	if err != nil {
-		return repositoryChange{}, err
+		// Who wrote that there could also have removed it. The run must not stay where it is for ever.
+		return repositoryChange{warnings: []string{fmt.Sprintf("what the turn did to the repository is not known: %v", err)}}, nil
 	}
 	return s.undoTampering(ctx, before)
 }

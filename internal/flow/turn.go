@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/git-spot/git-spot/gitstate"
@@ -197,10 +198,12 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 			return nil, err
 		}
 	}
-	if t.base, err = s.snapshot(ctx, &phase.Run, "start of an attempt"); err != nil {
-		return nil, err
-	}
-	if t.before, err = worktree.TakeFingerprint(ctx, s.Repo); err != nil {
+	var beforeErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { t.before, beforeErr = worktree.TakeFingerprint(ctx, s.Repo) })
+	t.base, err = s.snapshot(ctx, &phase.Run, "start of an attempt")
+	wg.Wait()
+	if err := errors.Join(err, beforeErr); err != nil {
 		return nil, err
 	}
 	if t.ledgers, err = s.ledgers(ctx); err != nil {
@@ -255,7 +258,7 @@ func (t *turn) start(ctx context.Context, req turnRequest) error {
 	})
 	if err != nil {
 		// Nothing ran that it would be the measure of.
-		return errors.Join(err, durable.Remove(t.s.fingerprintPath(t.phase.ID)))
+		return errors.Join(err, durable.RemoveAll(t.s.fingerprintPath(t.phase.ID)))
 	}
 	return nil
 }
@@ -268,7 +271,7 @@ func (t *turn) openLogs() error {
 	}
 	for name, f := range map[string]**os.File{"events.jsonl": &t.events, "worker.log": &t.log} {
 		path := filepath.Join(live, name)
-		if err := durable.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := durable.RemoveAll(path); err != nil {
 			return err
 		}
 		var err error
@@ -482,7 +485,7 @@ func (t *turn) finish(ctx context.Context) (*TurnResult, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := durable.Remove(t.s.fingerprintPath(t.phase.ID)); err != nil {
+	if err := durable.RemoveAll(t.s.fingerprintPath(t.phase.ID)); err != nil {
 		return nil, err
 	}
 	return &TurnResult{Run: &t.phase.Run, Receipt: &t.receipt, Diff: diff, Log: t.s.LogPath(t.phase.ID)}, t.logErr
@@ -522,15 +525,20 @@ func (t *turn) files() (map[string][]byte, error) {
 	if err := keepUndone(files, strconv.Itoa(t.number), t.replaced); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"events.jsonl", "worker.log"} {
-		data, err := os.ReadFile(filepath.Join(t.s.liveFolder(t.phase.ID), name))
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // it may be deleted at any time
+	// Not by their names: the files may be deleted at any time, or replaced by the worker.
+	for name, f := range map[string]*os.File{"events.jsonl": t.events, "worker.log": t.log} {
+		data, err := io.ReadAll(io.NewSectionReader(f, 0, logBytes))
+		if err != nil {
 			return nil, err
 		}
 		files[attemptFile(strconv.Itoa(t.number), name)] = data
 	}
 	return files, nil
 }
+
+// logBytes bounds what is read of a live log. What is written to one is far less, but others can write
+// there too.
+const logBytes = 64 << 20
 
 // stateAfter is the state that an outcome leads to.
 func stateAfter(o schemas.Outcome, c schemas.FailureClass) schemas.State {

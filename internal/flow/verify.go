@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/config"
@@ -82,7 +83,7 @@ func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *Verify
 		return nil, err
 	}
 	// What a killed command had no time to remove is older than what the user did since.
-	if err := durable.Remove(s.fingerprintPath(id)); err != nil {
+	if err := durable.RemoveAll(s.fingerprintPath(id)); err != nil {
 		return nil, err
 	}
 	from := phase.State.State
@@ -101,12 +102,12 @@ func (s *Session) Verify(ctx context.Context, id gitstate.RunID) (result *Verify
 			To: from, Subject: "verification could not be made",
 			Apply: func(st *schemas.RunState) { warn(st, p.change.said()...) },
 		}))
-		return nil, errors.Join(err, durable.Remove(s.fingerprintPath(id)))
+		return nil, errors.Join(err, durable.RemoveAll(s.fingerprintPath(id)))
 	}
 	if err := p.record(recording); err != nil {
 		return nil, err
 	}
-	return &VerifyResult{Run: &phase.Run, Verification: p.v}, durable.Remove(s.fingerprintPath(id))
+	return &VerifyResult{Run: &phase.Run, Verification: p.v}, durable.RemoveAll(s.fingerprintPath(id))
 }
 
 // proof is one verification in progress.
@@ -200,34 +201,35 @@ func notEnforced(contract *schemas.Contract) []string {
 // and after: what a worker wrote may also do its mischief when it is tested.
 func (p *proof) runInRoom(ctx context.Context) (err error) {
 	s := p.s
-	before, err := worktree.TakeFingerprint(ctx, s.Repo)
-	if err != nil {
-		return err
-	}
-	if err := durable.MkdirAll(s.liveFolder(p.phase.ID), 0o700); err != nil {
-		return err
-	}
-	if err := before.Save(s.fingerprintPath(p.phase.ID)); err != nil {
-		return err
-	}
+	var before *worktree.Fingerprint
+	var beforeErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { before, beforeErr = s.keepFingerprint(ctx, p.phase.ID) })
 	root, name := filepath.Dir(p.phase.State.Worktree), roomName(p.phase.ID, p.v.Attempt)
 	room, err := worktree.NewRoom(ctx, s.Repo, root, name, p.subject.Diff.Candidate)
+	wg.Wait()
 	if err != nil {
-		return err
+		return errors.Join(err, beforeErr)
 	}
-	err = p.furnish(ctx, room)
-	if err == nil {
+	if beforeErr != nil {
+		settling, cancel := surviving(ctx)
+		defer cancel()
+		return errors.Join(beforeErr, room.Close(settling))
+	}
+	if err = p.furnish(ctx, room); err == nil {
 		err = p.runCommands(ctx, room)
 	}
 	settling, cancel := surviving(ctx)
 	defer cancel()
-	var undoErr error
+	var undoErr, closeErr error
+	wg.Go(func() { closeErr = room.Close(settling) })
 	p.change, undoErr = s.undoTampering(settling, before)
+	wg.Wait()
 	p.v.Warnings = append(p.v.Warnings, p.change.warnings...)
 	if len(p.change.tampered) > 0 {
 		p.v.Gates = verify.Tampered(p.v.Gates, p.change.tampered)
 	}
-	return errors.Join(err, undoErr, room.Close(settling))
+	return errors.Join(err, undoErr, closeErr)
 }
 
 // furnish puts into the room what is not from the candidate's tree.
