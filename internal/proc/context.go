@@ -14,7 +14,6 @@ import (
 
 type (
 	lockKey  struct{}
-	killKey  struct{}
 	traceKey struct{}
 )
 
@@ -29,18 +28,6 @@ func WithLock(ctx context.Context, f *os.File) context.Context {
 func locks(ctx context.Context) []*os.File {
 	files, _ := ctx.Value(lockKey{}).([]*os.File)
 	return files
-}
-
-// WithKill returns a context under which children are ended with KILL, without grace, once kill is
-// closed, whether or not the context has ended: a user's second interrupt. Cancelling the context
-// alone is TERM first.
-func WithKill(ctx context.Context, kill <-chan struct{}) context.Context {
-	return context.WithValue(ctx, killKey{}, kill)
-}
-
-func killChannel(ctx context.Context) <-chan struct{} {
-	kill, _ := ctx.Value(killKey{}).(<-chan struct{})
-	return kill
 }
 
 type tracer struct {

@@ -228,7 +228,7 @@ func Exec(ctx context.Context, c Command) (Result, error) {
 			signal(syscall.SIGTERM)
 			signal(syscall.SIGCONT) // a stopped process does not notice TERM
 		},
-		kill: kill, force: kill, patience: c.Grace,
+		force: kill, patience: c.Grace,
 	})
 	held, err := streams.end(c.Drain)
 	if held {

@@ -422,31 +422,22 @@ func TestInterrupt(t *testing.T) {
 		for _, test := range []struct {
 			name, script string
 			grace        time.Duration
-			kill         bool
 			exit         int
 			signal       string
 		}{
-			{"answers TERM", "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.02; done", time.Hour, false, 7, ""},
-			{"has no handler", "echo ready; sleep 600", time.Hour, false, -1, "SIGTERM"},
-			{"is stopped", "echo ready; kill -STOP $$; sleep 600", time.Hour, false, -1, "SIGTERM"},
-			{"ignores TERM", "trap '' TERM; echo ready; while :; do sleep 0.02; done", 50 * time.Millisecond, false, -1, "SIGKILL"},
-			{"second interrupt", "trap '' TERM; echo ready; while :; do sleep 0.02; done", time.Hour, true, -1, "SIGKILL"},
+			{"answers TERM", "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.02; done", time.Hour, 7, ""},
+			{"has no handler", "echo ready; sleep 600", time.Hour, -1, "SIGTERM"},
+			{"is stopped", "echo ready; kill -STOP $$; sleep 600", time.Hour, -1, "SIGTERM"},
+			{"ignores TERM", "trap '' TERM; echo ready; while :; do sleep 0.02; done", 50 * time.Millisecond, -1, "SIGKILL"},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
 				env, marker := marked(t)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				kill := make(chan struct{})
-				ctx = proc.WithKill(ctx, kill)
 				c := sh(env, test.script)
 				c.Grace = test.grace
-				c.Stdout = onReady(func() {
-					cancel()
-					if test.kill {
-						close(kill)
-					}
-				})
+				c.Stdout = onReady(cancel)
 				r, err := run(ctx, c)
 				if err != nil || r.End != proc.EndInterrupted || r.Exit != test.exit || r.Signal != test.signal {
 					t.Errorf("got %+v, %v, want %d %q", r, err, test.exit, test.signal)

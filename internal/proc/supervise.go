@@ -78,7 +78,7 @@ const lastResort = 15 * time.Second
 //
 //   - after the child has ended by itself, its descendants have Drain to end, then they are killed;
 //   - when ctx ends or a limit is reached, the child's process group gets TERM and, Grace later, every
-//     descendant KILL, also those that left the group, the session or their parent; WithKill skips TERM;
+//     descendant KILL, also those that left the group, the session or their parent;
 //   - when this process dies, however it dies, the supervisor kills everything at once. Until that is
 //     done it holds the descriptors of WithLock, which the child never has;
 //   - when somebody kills the supervisor, the child dies with it and Supervise kills the rest and returns a
@@ -117,10 +117,9 @@ func supervise(ctx context.Context, c Command) (Result, error) {
 	s.orders <- shim.Message{Order: &shim.Order{
 		Argv: byteStrings(c.Argv), Env: byteStrings(c.Env), Dir: []byte(c.Dir), Grace: c.Grace, Drain: c.Drain,
 	}}
-	// Three messages are sent at most, which is what orders holds.
+	// Two messages are sent at most, which is what orders holds.
 	reason := watch(ctx, c, streams, s.done, stopper{
 		term:     func() { s.orders <- shim.Message{Stop: shim.StopTerm} },
-		kill:     func() { s.orders <- shim.Message{Stop: shim.StopKill} },
 		force:    func() { _ = s.process.Kill() },
 		patience: c.Grace + c.Drain + lastResort,
 	})
@@ -185,7 +184,7 @@ func startSupervisor(ctx context.Context, streams []*os.File) (_ *supervisor, er
 		return nil, errors.Join(err, controlRead.Close(), control.Close())
 	}
 	s := &supervisor{
-		orders:  make(chan shim.Message, 3),
+		orders:  make(chan shim.Message, 2),
 		reports: make(chan shim.Report, 1),
 		done:    make(chan struct{}),
 	}

@@ -8,18 +8,17 @@ import (
 // stopper is how watch ends a child. None of its functions blocks.
 type stopper struct {
 	term     func() // ask it to end
-	kill     func() // end it at once
 	force    func() // the last resort
 	patience time.Duration
 }
 
-// watch waits until done is closed and stops the child when ctx or a limit says so: term first, kill
-// if WithKill says so, force when it is still there patience after either. It returns the first
-// reason for which the child was stopped, empty if it was not.
+// watch waits until done is closed and stops the child when ctx or a limit says so: term first, force
+// when it is still there patience after that. It returns the first reason for which the child was
+// stopped, empty if it was not.
 func watch(ctx context.Context, c Command, s *streams, done <-chan struct{}, stop stopper) End {
 	var reason End
 	var patience <-chan time.Time
-	interrupted, settled, killed := ctx.Done(), c.Settled, killChannel(ctx)
+	interrupted, settled := ctx.Done(), c.Settled
 	wall, idle, last := after(c.Wall), after(c.Idle), (<-chan time.Time)(nil)
 
 	end := func(why End) {
@@ -33,13 +32,6 @@ func watch(ctx context.Context, c Command, s *streams, done <-chan struct{}, sto
 		select {
 		case <-done:
 			return reason
-		case <-killed:
-			killed = nil
-			if reason == "" {
-				reason = EndInterrupted
-			}
-			patience = time.After(stop.patience)
-			stop.kill()
 		case <-interrupted:
 			interrupted = nil
 			end(EndInterrupted)
