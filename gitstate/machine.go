@@ -253,17 +253,6 @@ func allowed(s *schemas.RunState, by Trigger, gone bool) bool {
 	})
 }
 
-// wanted lists the states that by is for.
-func wanted(by Trigger) []schemas.State {
-	var states []schemas.State
-	for _, t := range Transitions {
-		if t.By == by && !slices.Contains(states, t.From) {
-			states = append(states, t.From)
-		}
-	}
-	return states
-}
-
 // transition finds the row that leads from before to after.
 func transition(before, after *schemas.RunState, by Trigger, gone bool) (Transition, error) {
 	for _, t := range Transitions {
@@ -404,8 +393,7 @@ type WrongStateError struct {
 	State       schemas.State
 	Interrupted bool // the state is a phase whose owner is gone
 	Command     string
-	Want        []schemas.State // where the command is allowed
-	Due         string          // the command that is due, "" if none is
+	Due         string // the command that is due, "" if none is
 }
 
 func (e *WrongStateError) Error() string {

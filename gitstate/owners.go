@@ -112,8 +112,7 @@ func (p *Phase) admit(command string, by Trigger) error {
 		return nil
 	}
 	return &WrongStateError{
-		ID: p.ID, State: p.State.State, Interrupted: p.gone, Command: command, Want: wanted(by),
-		Due: Due(&p.State, p.gone),
+		ID: p.ID, State: p.State.State, Interrupted: p.gone, Command: command, Due: Due(&p.State, p.gone),
 	}
 }
 

@@ -172,12 +172,8 @@ func (l *Ledger) readSlot(ctx context.Context, n int, ref RefValue) slot {
 		return s
 	}
 	c, err := l.readClaim(ctx, ref.OID)
-	if errors.Is(err, ErrNotFound) {
-		// It may have been given back, and pruned, since the refs were read; the swap will tell.
-		return s
-	}
 	if err != nil {
-		return s
+		return s // It may have been given back, and pruned, since the refs were read; the swap will tell.
 	}
 	s.head = c.Head
 	s.holder.Run, s.holder.Since, s.holder.Claimant = c.Run, c.Claimant.Since, identity(&c.Claimant)

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -37,7 +36,6 @@ type Session struct {
 	Ledger *gitstate.Ledger
 	Getenv func(string) string
 	Now    func() time.Time
-	Notice io.Writer // one line a message for the person who waits; io.Discard if nobody does
 }
 
 // worktreeOf returns the worktree of a run. It may be lost.
