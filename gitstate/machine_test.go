@@ -11,7 +11,7 @@ import (
 	"github.com/git-spot/git-spot/schemas"
 )
 
-// oracle is DESIGN section 4 and the rules of 3.5, written down without a look at the table: kinds, from,
+// oracle is what docs/format.md sections 6 and 7 say, written down without a look at the table: kinds, from,
 // trigger, to. A blocked state names its cause. "gone!" before the trigger: only when the owner is gone.
 // "unproven!": only while the verification that stands has not passed.
 const oracle = `
@@ -328,7 +328,7 @@ func TestPromisesOfStates(t *testing.T) {
 
 func TestStandings(t *testing.T) {
 	t.Parallel()
-	// DESIGN 3.5: a slot is held in exactly these. Section 4: in the others nobody works.
+	// A slot is held in exactly these; in the others nobody works.
 	slots := []schemas.State{schemas.StatePrepared, schemas.StateRunning, schemas.StateImplemented, schemas.StateVerifying, schemas.StateRevising}
 	owned := []schemas.State{schemas.StateRunning, schemas.StateVerifying, schemas.StateRevising, schemas.StateIntegrating}
 	seen := map[schemas.State]bool{}

@@ -5,7 +5,7 @@ import "time"
 // Outcome is how a worker turn ended.
 type Outcome string
 
-// The outcomes, DESIGN section 7.3.
+// The outcomes.
 const (
 	OutcomeCompleted   Outcome = "completed"
 	OutcomeEmpty       Outcome = "empty" // ended well and changed nothing

@@ -118,7 +118,7 @@ type Limits struct {
 	MaxCostUSD      float64 `json:"maxCostUSD,omitempty"` // 0 is unlimited
 }
 
-// Defaults of Limits and of the commands, DESIGN section 6.
+// Defaults of Limits and of the commands.
 const (
 	DefaultTurnSeconds     = 3600
 	DefaultIdleSeconds     = 900

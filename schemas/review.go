@@ -48,7 +48,7 @@ type Finding struct {
 type SelfReview struct {
 	SchemaVersion       int                 `json:"schemaVersion"`
 	Skipped             bool                `json:"skipped"`
-	Reason              string              `json:"reason,omitempty"` // why it was skipped, DESIGN section 10
+	Reason              string              `json:"reason,omitempty"` // why it was skipped
 	DiffSHA256          string              `json:"diffSha256,omitempty"`
 	Criteria            []SelfReviewVerdict `json:"criteria,omitempty"`
 	Findings            []Finding           `json:"findings,omitempty"`
@@ -78,7 +78,7 @@ type Metrics struct {
 	Warnings      []string         `json:"warnings,omitempty"`
 }
 
-// ParentSavings estimates what the caller did not have to read and write; DESIGN section 13.
+// ParentSavings estimates what the caller did not have to read and write.
 type ParentSavings struct {
 	EstimatedTokensAvoided int64    `json:"estimatedTokensAvoided"`
 	Ratio                  float64  `json:"ratio"`

@@ -28,7 +28,7 @@ var files embed.FS
 // lists of paths and the ends of outputs. Both in bytes.
 const (
 	maxGiven   = 1 << 20
-	maxWritten = 8 << 20 // a blob of the ledger, DESIGN section 3.4
+	maxWritten = 8 << 20 // no blob of the ledger is longer, see docs/format.md section 17
 )
 
 // document ties a schema to the Go type of its documents.

@@ -14,7 +14,7 @@ import (
 	"github.com/git-spot/git-spot/schemas"
 )
 
-// Bytes of a command's output that are kept; DESIGN section 9.
+// Bytes of a command's output that are kept.
 const (
 	outputHead = 64 << 10
 	outputTail = 64 << 10

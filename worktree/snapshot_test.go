@@ -280,7 +280,7 @@ func evil(mark string) string {
 `
 }
 
-// The payloads of git-facts.md section 2: nothing in a worker's folder makes our git run it.
+// Nothing in a worker's folder makes our git run it.
 func TestSnapshotRunsNothing(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
