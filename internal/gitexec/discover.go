@@ -38,7 +38,7 @@ type Options struct {
 
 // RepoError says that there is no repository here that can be used. Nothing was written.
 type RepoError struct {
-	Dir  string // where the search started
+	Dir  string // where the search started, or what git found there
 	Said string // git's words
 	code schemas.Code
 }
@@ -278,7 +278,11 @@ func (l *lookup) classify(err error) error {
 			text += " " + strings.Join(strings.Fields(rest), " ")
 		}
 	}
-	return &RepoError{Dir: l.dir, Said: text, code: code}
+	dir := l.dir
+	if _, rest, ok := strings.Cut(text, "dubious ownership in repository at '"); ok && strings.HasSuffix(rest, "'") {
+		dir = strings.TrimSuffix(rest, "'") // what git can be told to trust is its top, not a folder in it
+	}
+	return &RepoError{Dir: dir, Said: text, code: code}
 }
 
 // passed are the GIT_* variables of the caller that every call gets: where the user's configuration

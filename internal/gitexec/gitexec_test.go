@@ -276,6 +276,7 @@ func TestDiscoverRefuses(t *testing.T) {
 		{"--git-dir that is none", gitexec.Options{Dir: repo, GitDir: "sub"}, schemas.CodeNotARepository, "not a git repository"},
 		{"dangling .git file", gitexec.Options{Dir: filepath.Join(top, "pointer")}, schemas.CodeNotARepository, "not a git repository"},
 		{"another owner", gitexec.Options{Dir: repo, Program: foreign}, schemas.CodeRepoOwner, "dubious ownership"},
+		{"another owner, from below", gitexec.Options{Dir: filepath.Join(repo, "sub"), Program: foreign}, schemas.CodeRepoOwner, fmt.Sprintf("%q:", repo)},
 		{"unknown extension", gitexec.Options{Dir: unknown}, schemas.CodeRepoUnsupported, "frobnicate"},
 		{"newer format", gitexec.Options{Dir: future}, schemas.CodeRepoUnsupported, "99"},
 		{"configuration that is none", gitexec.Options{Dir: syntax}, schemas.CodeRepoUnsupported, "bad config line 1"},
