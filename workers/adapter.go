@@ -71,6 +71,8 @@ func For(p *config.Profile) (Adapter, error) {
 		}
 		names = append(names, a.Name())
 	}
-	return nil, setupError(p, fmt.Sprintf("the adapter %s is not in this version of git spot, which has %s",
+	refused := setupError(p, fmt.Sprintf("the adapter %s is not in this version of git spot, which has %s",
 		p.Adapter, strings.Join(names, ", ")), nil)
+	refused.Adapter = p.Adapter
+	return nil, refused
 }

@@ -261,6 +261,7 @@ func searchPath(getenv func(string) string) string {
 type Error struct {
 	Class   schemas.FailureClass // "" if the refusal is a matter of policy
 	Profile string               // name
+	Adapter string               // what this version has not, "" if that is not the reason
 	Message string
 	Err     error // cause, or nil
 	code    schemas.Code

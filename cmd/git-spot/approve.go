@@ -39,8 +39,8 @@ func (o *approveOptions) check(c *cli.Command) (err error) {
 
 // approveCodes are those of a verdict that lets a change through.
 func approveCodes() []schemas.Code {
-	return append(runCodes(),
-		schemas.CodeFileNotFound, schemas.CodeReviewInvalid, schemas.CodeWrongState, schemas.CodeLockHeld, schemas.CodeConflict,
+	return append(stepCodes(),
+		schemas.CodeFileNotFound, schemas.CodeReviewInvalid,
 		schemas.CodeVerificationFailed, schemas.CodeDiffHashChanged, schemas.CodeEvidenceMissing, schemas.CodeUnresolvedFindings,
 		schemas.CodeIdentityMissing, schemas.CodeSigningFailed)
 }
@@ -60,7 +60,14 @@ func newApproveCmd(e *env) *cli.Command {
 		ArgsUsage: "[ID]",
 		Description: `Needs a passed verification of the very change that the review names by its diffSha256, evidence for
 every acceptance criterion and no open finding of P0-P2. The commit has the verified tree, your
-identity and signature, your message as it is, and trailers that lead back to the run.`,
+identity and signature, your message as it is, and trailers that lead back to the run.
+
+A review is a document like
+
+  {"schemaVersion": 1, "verdict": "approve", "diffSha256": "HASH",
+   "evidence": [{"criterion": "A1", "text": "..."}], "findings": []}
+
+or what the other options say. "git spot inspect" has the hash, "git spot schema review-result" the rest.`,
 		Flags:    opts.flags(),
 		Metadata: help(`git spot approve --id fix-login --review review.json --message 'Fix the login redirect'`, approveCodes()...),
 		Action: func(ctx context.Context, c *cli.Command) error {

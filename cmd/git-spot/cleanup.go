@@ -7,7 +7,6 @@ import (
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/flow"
-	"github.com/git-spot/git-spot/schemas"
 )
 
 func newCleanupCmd(e *env) *cli.Command {
@@ -18,7 +17,7 @@ func newCleanupCmd(e *env) *cli.Command {
 		Description: `Ledger, candidate, attempts and notes stay. A run that did not land needs --discard, which first pins
 what its worktree holds, untracked files included, under refs/spot/attempts.`,
 		Flags:    []cli.Flag{&cli.BoolFlag{Name: "discard", Usage: "also for a run that did not land", Destination: &discard}},
-		Metadata: help("git spot cleanup --id fix-login", append(runCodes(), schemas.CodeWrongState, schemas.CodeLockHeld, schemas.CodeConflict)...),
+		Metadata: help("git spot cleanup --id fix-login", stepCodes()...),
 	}, func(ctx context.Context, s *flow.Session, id gitstate.RunID) (*gitstate.Run, error) {
 		if discard {
 			return s.Cleanup(ctx, id, gitstate.ByDiscard)

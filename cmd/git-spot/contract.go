@@ -22,15 +22,15 @@ type contractFlags struct {
 func (f *contractFlags) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "task", Usage: "read the contract from `FILE`, - is standard input", Destination: &f.task},
-		&cli.StringFlag{Name: "title", Usage: "without --task: what the task is called, `TEXT`", Destination: &f.title},
-		&cli.StringFlag{Name: "objective", Usage: "what is to be done, `TEXT`; default: the title", Destination: &f.objective},
-		&cli.StringSliceFlag{Name: "allow", Usage: "paths that may change, `GLOB`", Destination: &f.allow},
-		&cli.StringSliceFlag{Name: "forbid", Usage: "paths that must not change, `GLOB`", Destination: &f.forbid},
-		&cli.StringSliceFlag{Name: "lock", Usage: "paths that decide whether the work is right, `GLOB`", Destination: &f.lock},
-		&cli.StringSliceFlag{Name: "accept", Usage: "a thing that must be true of the result, `TEXT`; numbered A1, A2", Destination: &f.accept},
-		&cli.StringSliceFlag{Name: "verify", Usage: "a command that proves it, `CMD`, split like a shell's words but never given to a shell", Destination: &f.verify},
-		&cli.StringSliceFlag{Name: "setup", Usage: "a command that prepares the clean room, `CMD`", Destination: &f.setup},
-		&cli.StringFlag{Name: "risk", Usage: "`low|medium|high`", Destination: &f.risk},
+		&cli.StringFlag{Name: "title", Usage: "without --task: call the task `TEXT`", Destination: &f.title},
+		&cli.StringFlag{Name: "objective", Usage: "`TEXT` is what is to be done; default: the title", Destination: &f.objective},
+		&cli.StringSliceFlag{Name: "allow", Usage: "paths that match `GLOB` may change", Destination: &f.allow},
+		&cli.StringSliceFlag{Name: "forbid", Usage: "paths that match `GLOB` must not change, even if they are allowed", Destination: &f.forbid},
+		&cli.StringSliceFlag{Name: "lock", Usage: "paths that match `GLOB` decide whether the work is right: a worker that touches one is blocked", Destination: &f.lock},
+		&cli.StringSliceFlag{Name: "accept", Usage: "`TEXT` must be true of the result; numbered A1, A2 and so on", Destination: &f.accept},
+		&cli.StringSliceFlag{Name: "verify", Usage: "`CMD` proves it by exit status 0; split like a shell's words but never given to a shell", Destination: &f.verify},
+		&cli.StringSliceFlag{Name: "setup", Usage: "`CMD` prepares the clean room", Destination: &f.setup},
+		&cli.StringFlag{Name: "risk", Usage: "`low|medium|high`; default: low; high is refused", Destination: &f.risk},
 	}
 }
 
@@ -42,6 +42,25 @@ func (f *contractFlags) check() error {
 		return usagef("--task and the parts of a contract exclude each other")
 	case f.task == "" && !parts:
 		return usagef("--task FILE is required, or --title and the other parts of a contract")
+	}
+	if f.task == "" {
+		var missing []string
+		for _, part := range []struct {
+			flag  string
+			given bool
+		}{
+			{"--title", f.title != ""},
+			{"--allow", len(f.allow) > 0},
+			{"--accept", len(f.accept) > 0},
+			{"--verify", len(f.verify) > 0},
+		} {
+			if !part.given {
+				missing = append(missing, part.flag)
+			}
+		}
+		if len(missing) > 0 {
+			return usagef("a contract in parts also needs %s", strings.Join(missing, ", "))
+		}
 	}
 	for name, commands := range map[string][]string{"--verify": f.verify, "--setup": f.setup} {
 		for _, command := range commands {
@@ -65,7 +84,8 @@ func (f *contractFlags) read(e *env) (*schemas.Contract, []byte, error) {
 
 func (f *contractFlags) bytes(e *env) ([]byte, error) {
 	if f.task != "" {
-		return e.readInput(f.task)
+		raw, err := e.readInput(f.task)
+		return raw, missingFile(err, "git spot template code > FILE writes a contract to fill in")
 	}
 	c := schemas.Contract{
 		SchemaVersion: schemas.Version, Title: f.title, Objective: f.objective, Domain: "general", Risk: schemas.Level(f.risk),

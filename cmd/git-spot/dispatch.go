@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/urfave/cli/v3"
 
@@ -49,9 +50,8 @@ func newDispatchCmd(e *env) *cli.Command {
 		Description: `The mechanical half of the loop. Prints two JSON lines: git-spot.started when the run exists, and
 git-spot.verdict at the end, whatever happens between them. Then read what "next" says, and land. If
 no run could be created nothing is printed. The exit status is that of the worst step.`,
-		Flags: opts.flags(),
-		Metadata: help("git spot dispatch --task task.json", append(turnCodes(),
-			schemas.CodeContractInvalid, schemas.CodeConcurrencyLimit, schemas.CodeVerificationFailed)...),
+		Flags:    opts.flags(),
+		Metadata: help("git spot dispatch --task task.json", slices.Concat(prepareCodes(), turnCodes(), verifyCodes())...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := opts.check(c); err != nil {
 				return err

@@ -135,7 +135,7 @@ type finding struct {
 	Severity severity     `json:"severity"`
 	Code     schemas.Code `json:"code"`
 	Message  string       `json:"message"`
-	Command  string       `json:"command,omitempty"` // mends it, or says more
+	Command  string       `json:"command,omitempty"` // mends it, or says more; several are a line each
 }
 
 type severity string
@@ -192,7 +192,7 @@ func runDoctor(ctx context.Context, e *env, opts doctorOptions) error {
 // found notes err as a finding. The advice is the one that the error would have brought.
 func (x *examination) found(ctx context.Context, s severity, err error) {
 	wire, _ := describe(ctx, err)
-	command, _, _ := strings.Cut(wire.Hint, "\n")
+	command := wire.Hint
 	if command == "git spot doctor" {
 		command = "" // here we are
 	}
@@ -268,7 +268,7 @@ func (x *examination) head(ctx context.Context) {
 	if len(dirty) > 0 {
 		x.doc.Findings = append(x.doc.Findings, finding{
 			Severity: severityWarning, Code: schemas.CodeSourceDirty, Command: "git status",
-			Message: fmt.Sprintf("%d changed paths would not be part of a run, and would be in the way of its landing", len(dirty)),
+			Message: fmt.Sprintf("%d paths with changes that are not committed: they would not be part of a run, and tracked ones are in the way of a landing", len(dirty)),
 		})
 	}
 }
@@ -360,37 +360,41 @@ func (x *examination) locked(ctx context.Context) {
 			x.doc.Locked.Files = append(x.doc.Locked.Files, lockedFile{Path: string(name), Why: why})
 		}
 	}
-	if x.contract != nil {
-		x.programs(tracked)
+	if x.contract == nil {
+		return
+	}
+	for _, message := range missingPrograms(x.contract, x.e.getenv("PATH"), func(path string) bool { return tracked[path] }) {
+		x.doc.Findings = append(x.doc.Findings, finding{
+			Severity: severityWarning, Code: schemas.CodeVerificationFailed, Message: message,
+		})
 	}
 }
 
-// programs looks for what the contract wants to run.
-func (x *examination) programs(tracked map[string]bool) {
+// missingPrograms says which programs of a contract's commands are not there. tracked says whether a
+// path will be in the clean room; set-up may well make one that is not.
+func missingPrograms(contract *schemas.Contract, search string, tracked func(path string) bool) []string {
+	var missing []string
 	look := func(what string, argv []string, cwd string) {
-		program, search := argv[0], x.e.getenv("PATH")
+		program, search := argv[0], search
 		switch { // as for execvp
 		case path.IsAbs(program):
 			program, search = path.Base(program), path.Dir(program)
 		case strings.Contains(program, "/"):
-			if len(x.contract.Setup) > 0 || tracked[path.Join(cwd, program)] {
-				return // set-up may well make it
+			if len(contract.Setup) > 0 || tracked(path.Join(cwd, program)) {
+				return
 			}
 		}
-		if _, err := proc.LookPath(program, search); err == nil {
-			return
+		if _, err := proc.LookPath(program, search); err != nil {
+			missing = append(missing, fmt.Sprintf("%s: program %q is not found", what, program))
 		}
-		x.doc.Findings = append(x.doc.Findings, finding{
-			Severity: severityWarning, Code: schemas.CodeVerificationFailed,
-			Message: fmt.Sprintf("%s: program %q is not found", what, program),
-		})
 	}
-	for i, setup := range x.contract.Setup {
+	for i, setup := range contract.Setup {
 		look(fmt.Sprintf("setup %d", i+1), setup.Argv, setup.Cwd)
 	}
-	for _, check := range x.contract.Verification {
+	for _, check := range contract.Verification {
 		look("verification "+check.ID, check.Argv, check.Cwd)
 	}
+	return missing
 }
 
 // workers follows the routing that prepare would do.
@@ -510,7 +514,9 @@ func writeDoctor(w io.Writer, doc *doctorDocument) {
 	for _, f := range doc.Findings {
 		fmt.Fprintf(w, "%s %s: %s\n", f.Severity, f.Code, oneLine(f.Message))
 		if f.Command != "" {
-			fmt.Fprintf(w, "  %s\n", oneLine(f.Command))
+			for command := range strings.Lines(f.Command) {
+				fmt.Fprintf(w, "  %s\n", oneLine(strings.TrimSuffix(command, "\n")))
+			}
 		}
 	}
 	if doc.OK {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/review"
 	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/workers"
 	"github.com/git-spot/git-spot/worktree"
 )
 
@@ -54,6 +56,14 @@ type codedError struct {
 func (e *codedError) Error() string      { return e.message }
 func (e *codedError) Code() schemas.Code { return e.code }
 func (e *codedError) Unwrap() error      { return e.err }
+
+// missingFile adds to the advice on a file that cannot be read; any other error is returned as it is.
+func missingFile(err error, hint string) error {
+	if e, ok := errors.AsType[*codedError](err); ok && e.code == schemas.CodeFileNotFound {
+		e.hints = append(hints(e.code, err), hint)
+	}
+	return err
+}
 
 // finish reports err, if there is one, and returns the exit status of the process.
 func (e *env) finish(ctx context.Context, err error) int {
@@ -216,8 +226,28 @@ var advice = []func(error) []string{
 			return []string{"git -C " + shellQuote(e.Dir) + " status"}
 		}
 	}),
+	about(func(e *workers.Error) []string {
+		switch {
+		case e.Adapter != "":
+			return []string{
+				"a profile of your own, called NAME, can drive any program:",
+				"git config spot.profile.NAME.adapter command",
+				"git config --add spot.profile.NAME.argv PROGRAM, and once more for each of its arguments",
+				"git config spot.defaultProfile NAME",
+			}
+		case e.Code() == schemas.CodeConfigInvalid: // no profile has that name
+			return []string{`git config --show-origin --get-regexp '^spot\.profile\.'`}
+		case e.Code() == schemas.CodeWorkerSetup && e.Profile != "":
+			return []string{"git config --show-origin --get-regexp " + shellQuote(`^spot\.profile\.`+regexp.QuoteMeta(e.Profile)+`\.`)}
+		default:
+			return nil
+		}
+	}),
 	about(func(*gitexec.ProgramError) []string { return []string{"install a newer git and put it first on PATH"} }),
 	about(func(e *config.Error) []string {
+		if e.Origin == "" { // a key that should be there, and is not
+			return []string{"git config --add " + shellQuote(e.Key) + " VALUE"}
+		}
 		return []string{"git config --show-origin --get-all " + shellQuote(e.Key)}
 	}),
 
@@ -233,7 +263,7 @@ var advice = []func(error) []string{
 		case e.Lock != "":
 			return []string{"if no git is running there any more: rm " + shellQuote(e.Lock)}
 		case e.Code() == schemas.CodeSourceDirty && e.Checkout != "":
-			return []string{"git -C " + shellQuote(e.Checkout) + " status"}
+			return []string{"git -C " + shellQuote(e.Checkout) + " status", "commit or put away what is there, then run the same command again"}
 		default:
 			return []string{"git log --oneline " + shellQuote(e.Want) + ".." + shellQuote(strings.TrimPrefix(e.Branch, "refs/heads/"))}
 		}
@@ -273,7 +303,19 @@ var advice = []func(error) []string{
 		}
 		return []string{"git spot inspect shows what failed, git spot revise hands it to the worker"}
 	}),
-	about(func(*review.LimitError) []string { return []string{"git spot abort, then git spot report"} }),
+	about(func(*review.LimitError) []string {
+		return []string{"git spot abort, then git spot report", "git config spot.maxRevisions N allows more"}
+	}),
+	about(func(e *review.VerdictError) []string {
+		switch {
+		case e.Problem != "":
+			return []string{"--finding P1:PATH:LINE:TEXT, or an entry of findings in the review, says what is wrong"}
+		case e.Verdict == schemas.ReviewRevise:
+			return []string{"git spot revise hands it to the worker"}
+		default:
+			return []string{"git spot approve or git spot land, with a message"}
+		}
+	}),
 	about(func(*review.HashError) []string {
 		return []string{"git spot inspect shows the change's diffSha256 and what verified it"}
 	}),

@@ -42,6 +42,11 @@ func runCodes() []schemas.Code {
 	return append(repositoryCodes(), schemas.CodeRunNotFound, schemas.CodeRunAmbiguous, schemas.CodeLedgerCorrupt)
 }
 
+// stepCodes are those of every command that moves a run.
+func stepCodes() []schemas.Code {
+	return append(runCodes(), schemas.CodeConfigInvalid, schemas.CodeWrongState, schemas.CodeLockHeld, schemas.CodeConflict)
+}
+
 func newHelpCmd(e *env) *cli.Command {
 	return &cli.Command{
 		Name:        "help",
@@ -129,6 +134,9 @@ func flagHelp(f cli.Flag) (names, usage string) {
 		return names, ""
 	}
 	usage = d.GetUsage()
+	if m, ok := f.(cli.DocGenerationMultiValueFlag); ok && m.IsMultiValueFlag() {
+		usage += "; may be repeated"
+	}
 	if before, rest, found := strings.Cut(usage, "`"); found && d.TakesValue() {
 		value, after, _ := strings.Cut(rest, "`")
 		return names + " " + value, before + value + after

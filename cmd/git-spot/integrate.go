@@ -33,8 +33,7 @@ func branchRef(name string) gitstate.Ref {
 
 // integrateCodes are those of a landing.
 func integrateCodes() []schemas.Code {
-	return append(runCodes(), schemas.CodeWrongState, schemas.CodeLockHeld, schemas.CodeConflict,
-		schemas.CodeSourceDirty, schemas.CodeSourceMoved, schemas.CodeBranchProtected)
+	return append(stepCodes(), schemas.CodeSourceDirty, schemas.CodeSourceMoved, schemas.CodeBranchProtected)
 }
 
 // integrateDocument is what integrate prints.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/urfave/cli/v3"
 
@@ -23,9 +24,9 @@ func newLandCmd(e *env) *cli.Command {
 		Usage:     "approve, integrate, report and clean up in one call",
 		ArgsUsage: "[ID]",
 		Description: `Stops at the first step that refuses. Run again, it goes on from there: a run that is approved
-already is not judged again.`,
+already is not judged again. "git spot approve -h" says what a review is.`,
 		Flags:    append(opts.flags(), ontoFlag(&opts.onto)),
-		Metadata: help(`git spot land --id fix-login --review review.json --message 'Fix the login redirect'`, append(approveCodes(), schemas.CodeSourceDirty, schemas.CodeSourceMoved, schemas.CodeBranchProtected)...),
+		Metadata: help(`git spot land --id fix-login --review review.json --message 'Fix the login redirect'`, slices.Concat(approveCodes(), integrateCodes())...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := opts.check(c); err != nil {
 				return err

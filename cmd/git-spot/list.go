@@ -32,7 +32,7 @@ A run that cannot be read is listed with its error and hides no other.
 
 --running lists the runs that hold a slot of spot.maxConcurrentRuns, and since when.`,
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "state", Aliases: []string{"status"}, Usage: "only runs in `STATE`; may be repeated", Destination: &opts.states},
+			&cli.StringSliceFlag{Name: "state", Aliases: []string{"status"}, Usage: "only runs in `STATE`", Destination: &opts.states},
 			&cli.StringFlag{Name: "caller", Usage: "only runs that `CALLER` asked for", Destination: &opts.caller},
 			&cli.BoolFlag{Name: "running", Usage: "only runs that hold a slot", Destination: &opts.running},
 			&cli.BoolFlag{Name: "worktrees", Usage: "say where the worktrees are", Destination: &opts.worktrees},

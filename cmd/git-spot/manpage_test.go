@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/git-spot/git-spot/internal/config"
+	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
 )
 
@@ -42,6 +44,12 @@ func renderManpage(root *cli.Command) []byte {
 		b.WriteString(".TP\n")
 		text(tag)
 		text(s)
+	}
+
+	example := func(s string) {
+		b.WriteString(".PP\n.RS 4\n.nf\n")
+		text(s)
+		b.WriteString(".fi\n.RE\n.PP\n")
 	}
 
 	b.WriteString(".\\\" Generated from the commands' own help: make docs\n")
@@ -85,9 +93,8 @@ git opens this page for "git spot --help"; "git spot COMMAND -h" shows one comma
 		text(strings.TrimSpace(c.Description))
 		manFlags(&b, c.Flags)
 		m, _ := c.Metadata[manualKey].(manual)
-		b.WriteString(".PP\nExample:\n.PP\n.RS 4\n.nf\n")
-		text(m.example)
-		b.WriteString(".fi\n.RE\n")
+		b.WriteString(".PP\nExample:\n")
+		example(m.example)
 		if len(m.codes) > 0 {
 			var names []string
 			for _, info := range schemas.Codes {
@@ -112,10 +119,76 @@ git opens this page for "git spot --help"; "git spot COMMAND -h" shows one comma
 	item("refs/notes/spot", "what proved a commit: git log --notes=spot.")
 	item("<git dir>/spot/<id>/worker.log", "what a worker does, while it does it.")
 	section("CONFIGURATION")
-	text(`git configuration under spot.*; "git spot doctor" lists every value with its origin.`)
+	text(`Everything is git configuration under spot.*; "git spot doctor" lists every value that is set, with its origin. A key that
+may have several values takes all of the nearest scope. A profile says who does the work. The adapter command drives any program:`)
+	example(`git config --global spot.profile.mine.adapter command
+git config --global --add spot.profile.mine.argv my-agent
+git config --global --add spot.profile.mine.argv --without-questions
+git config --global spot.defaultProfile mine`)
+	text(`It is started in the worktree with the task on its standard input. What it prints is its report, exit status 0
+says that it has finished, and what counts are the files that it leaves. Its home is an empty folder and its
+environment an allowlist: what it needs to log in comes by apiKeyEnv or env, or from a script of yours around it.`)
+	for _, key := range configurationKeys() {
+		item(key[0], key[1])
+	}
 	section("SEE ALSO")
 	text("git(1), git-notes(1), git-worktree(1)")
 	return b.Bytes()
+}
+
+// configurationKeys are those that do something in this version.
+func configurationKeys() [][2]string {
+	return [][2]string{
+		{"spot.defaultProfile", "the profile of a task that nothing else routes."},
+		{"spot.caller.CALLER.profile", "the profile that a caller prefers; --profile is stronger."},
+		{"spot.maxConcurrentRuns", "runs that may be worked on at the same time, 1 to 16; default: 4."},
+		{"spot.maxRevisions", "how often a run may be revised, 0 to 16; default: 2."},
+		{"spot.worktreeRoot", "where the worktrees are; default: git-spot/worktrees in $XDG_STATE_HOME or ~/.local/state."},
+		{"spot.alwaysLockedPath", "globs that every task locks beside its own. May have several values."},
+		{"spot.protectedBranch", "branches that nothing is landed on, without refs/heads/. May have several values."},
+		{"spot.sandbox", "require refuses to run without a sandbox, which this version does not have; prefer (the default) and off go on without."},
+		{"spot.selfReview.enabled", "park a run for a self-review after its verification; default: true."},
+		{"spot.profile.NAME.adapter", "command; the others that a profile may name are not in this version."},
+		{"spot.profile.NAME.argv", "the program and its arguments, one value each, in order. It is not given to a shell. A file of yours needs its absolute path."},
+		{"spot.profile.NAME.prompt", "stdin (the default), file (the name of one is the last argument) or argument (the last one is the task itself)."},
+		{"spot.profile.NAME.output", `text (the default: what it prints is its report) or jsonl: one event a line, of the types text and final with "text", ` +
+			`tool with "name" and "status", session with "id", error with "class" and "message", and usage with "uncachedInput", "cacheRead", "cacheWrite", "output" and "costUSD".`},
+		{"spot.profile.NAME.env", "NAME passes a variable on, NAME=VALUE sets one. May have several values."},
+		{"spot.profile.NAME.apiKeyEnv", "the variable that holds the key. It must be set, is passed on, and its value is kept out of everything that is stored."},
+		{"spot.profile.NAME.model", "recorded with each turn, in the note and in the commit."},
+		{"spot.profile.NAME.timeoutSeconds, idleSeconds", "limits of a turn; the contract may set lower ones."},
+		{"spot.profile.NAME.costTier", "cheap, standard or premium: the profile is then chosen by itself for tasks of low, medium or high difficulty."},
+		{"spot.profile.NAME.strengths", "domains of tasks that it is chosen for before others of its tier. May have several values."},
+		{"spot.profile.NAME.fallbackProfiles", "who goes on when its provider says that the quota is used up or the rate too high, or fails for the moment. May have several values."},
+	}
+}
+
+// TestConfigurationKeys: the page names no key that git spot does not take.
+func TestConfigurationKeys(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{
+		"maxConcurrentRuns": "4", "maxRevisions": "2", "defaultProfile": "NAME", "profile": "NAME", "adapter": "command", "sandbox": "prefer",
+		"enabled": "true", "prompt": "stdin", "output": "text", "costTier": "cheap", "timeoutSeconds": "1", "idleSeconds": "1", "fallbackProfiles": "deepseek",
+		"env": "VARIABLE", "apiKeyEnv": "VARIABLE",
+	}
+	var entries []gitexec.ConfigEntry
+	for _, row := range configurationKeys() {
+		keys := strings.Split(row[0], ", ")
+		prefix := keys[0][:strings.LastIndex(keys[0], ".")+1]
+		for _, key := range keys {
+			name := strings.TrimPrefix(key, prefix)
+			value := values[name]
+			if value == "" {
+				value = "/x"
+			}
+			entries = append(entries, gitexec.ConfigEntry{
+				Key: strings.Replace(prefix, "CALLER", "codex", 1) + strings.ToLower(name), Value: value, Scope: "local",
+			})
+		}
+	}
+	if _, err := config.Parse(entries); err != nil {
+		t.Error(err)
+	}
 }
 
 func manFlags(b *bytes.Buffer, flags []cli.Flag) {

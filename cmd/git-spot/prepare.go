@@ -66,6 +66,13 @@ func (d prepareDocument) write(w io.Writer) {
 	fmt.Fprintf(w, "next: %s\n", d.Next)
 }
 
+func prepareCodes() []schemas.Code {
+	return append(repositoryCodes(),
+		schemas.CodeFileNotFound, schemas.CodeContractInvalid, schemas.CodeConfigInvalid, schemas.CodeHighRiskBlocked, schemas.CodeWorkerAuth,
+		schemas.CodeWorkerCapability, schemas.CodeWorkerSetup, schemas.CodeSandboxUnavailable, schemas.CodeHeadUnborn, schemas.CodeRunExists,
+		schemas.CodeConcurrencyLimit, schemas.CodeLockHeld)
+}
+
 func newPrepareCmd(e *env) *cli.Command {
 	var opts prepareOptions
 	return &cli.Command{
@@ -74,10 +81,8 @@ func newPrepareCmd(e *env) *cli.Command {
 		Description: `Checks the contract, chooses a profile, claims a slot, records the base commit and checks it out
 into a worktree of its own. Changes that are not committed are listed and not included. A refusal
 leaves nothing behind.`,
-		Flags: opts.flags(),
-		Metadata: help("git spot prepare --task task.json --id fix-login", append(repositoryCodes(),
-			schemas.CodeFileNotFound, schemas.CodeContractInvalid, schemas.CodeConfigInvalid, schemas.CodeHighRiskBlocked, schemas.CodeWorkerCapability,
-			schemas.CodeWorkerSetup, schemas.CodeHeadUnborn, schemas.CodeRunExists, schemas.CodeConcurrencyLimit, schemas.CodeDiskFull)...),
+		Flags:    opts.flags(),
+		Metadata: help("git spot prepare --task task.json --id fix-login", prepareCodes()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := opts.check(c); err != nil {
 				return err
@@ -99,7 +104,7 @@ func (o *prepareOptions) check(c *cli.Command) error {
 	}
 	if o.id != "" {
 		if _, err := gitstate.ParseRunID(o.id); err != nil {
-			return usagef("%q is not a run id", o.id)
+			return usagef("%q is not a run id: a-z, 0-9, dot, dash and underscore, at most 64 of them, the first a letter or a digit", o.id)
 		}
 	}
 	return nil
@@ -128,7 +133,16 @@ func (o *prepareOptions) prepare(ctx context.Context, e *env, s *flow.Session) (
 	if err != nil {
 		return nil, err
 	}
-	return s.Prepare(ctx, flow.PrepareOptions{
+	run, err := s.Prepare(ctx, flow.PrepareOptions{
 		Contract: contract, Raw: raw, ID: gitstate.RunID(o.id), Profile: o.profile, Model: o.model, Base: base,
 	})
+	if err != nil {
+		return nil, err
+	}
+	// Before a turn is paid for. Whether a path will be in the clean room is not known here.
+	anyPath := func(string) bool { return true }
+	for _, message := range missingPrograms(contract, e.getenv("PATH"), anyPath) {
+		e.warn("%s; the verification will fail", message)
+	}
+	return run, nil
 }

@@ -16,7 +16,7 @@ func newRecoverCmd(e *env) *cli.Command {
 		Usage: "bring an interrupted run back to where the next command works",
 		Description: `For a run whose turn was interrupted, whose process is gone, or that was blocked by its environment.
 Work that a lost turn left in the worktree is kept as its candidate. No turn is run again.`,
-		Metadata: help("git spot recover --id fix-login", append(runCodes(), schemas.CodeWrongState, schemas.CodeLockHeld, schemas.CodeConflict,
+		Metadata: help("git spot recover --id fix-login", append(stepCodes(),
 			schemas.CodeConcurrencyLimit, schemas.CodeSourceDirty)...),
 	}, func(ctx context.Context, s *flow.Session, id gitstate.RunID) (*gitstate.Run, error) {
 		return s.Recover(ctx, id)

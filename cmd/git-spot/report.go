@@ -7,7 +7,6 @@ import (
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/flow"
-	"github.com/git-spot/git-spot/schemas"
 )
 
 func newReportCmd(e *env) *cli.Command {
@@ -16,7 +15,7 @@ func newReportCmd(e *env) *cli.Command {
 		Usage: "add up what a run cost and write metrics.json and report.md into its ledger",
 		Description: `A run that landed becomes reported; of any other that has ended the metrics are recorded and the
 state stays. Read them with "git show refs/spot/runs/ID:report.md".`,
-		Metadata: help("git spot report --id fix-login", append(runCodes(), schemas.CodeWrongState, schemas.CodeLockHeld, schemas.CodeConflict)...),
+		Metadata: help("git spot report --id fix-login", stepCodes()...),
 	}, func(ctx context.Context, s *flow.Session, id gitstate.RunID) (*gitstate.Run, error) {
 		run, _, err := s.Report(ctx, id)
 		return run, err

@@ -22,10 +22,17 @@ func newReviseCmd(e *env) *cli.Command {
 		Usage:     "send the change back to the worker with findings",
 		ArgsUsage: "[ID]",
 		Description: `Records the verdict and runs the next turn. The worker is told the open findings, the gates that
-are red and the end of what failing commands printed. At most spot.maxRevisions times.`,
+are red and the end of what failing commands printed. At most spot.maxRevisions times.
+
+A review is a document like
+
+  {"schemaVersion": 1, "verdict": "revise", "diffSha256": "HASH", "findings":
+   [{"severity": "P1", "path": "a.go", "line": 3, "summary": "...", "resolved": false}]}
+
+or what the other options say. "git spot inspect" has the hash, "git spot schema review-result" the rest.`,
 		Flags: append([]cli.Flag{idFlag(&opts.id)}, opts.review.flags()...),
 		Metadata: help("git spot revise --id fix-login --review review.json", append(turnCodes(),
-			schemas.CodeFileNotFound, schemas.CodeReviewInvalid, schemas.CodeRevisionLimit, schemas.CodeDiffHashChanged, schemas.CodeConcurrencyLimit)...),
+			schemas.CodeReviewInvalid, schemas.CodeRevisionLimit, schemas.CodeDiffHashChanged, schemas.CodeConcurrencyLimit)...),
 		Action: func(ctx context.Context, c *cli.Command) (err error) {
 			if opts.id, err = runWord(c, opts.id); err != nil {
 				return err

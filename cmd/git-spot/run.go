@@ -45,8 +45,7 @@ func (d turnDocument) write(w io.Writer) {
 
 // turnCodes are those of a command that runs a worker.
 func turnCodes() []schemas.Code {
-	return append(runCodes(),
-		schemas.CodeWrongState, schemas.CodeLockHeld, schemas.CodeConflict, schemas.CodeWorkerQuota, schemas.CodeWorkerRateLimit,
+	return append(stepCodes(), schemas.CodeFileNotFound, schemas.CodeSandboxUnavailable, schemas.CodeBudgetExceeded, schemas.CodeWorkerQuota, schemas.CodeWorkerRateLimit,
 		schemas.CodeWorkerTransient, schemas.CodeWorkerPermanent, schemas.CodeWorkerTimeout, schemas.CodeWorkerIdle, schemas.CodeWorkerIncomplete,
 		schemas.CodeWorkerAuth, schemas.CodeWorkerCapability, schemas.CodeWorkerPermission, schemas.CodeWorkerSetup)
 }

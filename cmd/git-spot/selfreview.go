@@ -27,7 +27,7 @@ func newSelfReviewCmd(e *env) *cli.Command {
 		Description: `Optional and never a gate: approve and revise work without it. This version has no self-review turn;
 the command records that and moves the run on.`,
 		Flags:    []cli.Flag{idFlag(&opts.id)},
-		Metadata: help("git spot self-review --id fix-login", append(runCodes(), schemas.CodeWrongState, schemas.CodeLockHeld, schemas.CodeConflict)...),
+		Metadata: help("git spot self-review --id fix-login", stepCodes()...),
 		Action: func(ctx context.Context, c *cli.Command) (err error) {
 			if opts.id, err = runWord(c, opts.id); err != nil {
 				return err

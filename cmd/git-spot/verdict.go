@@ -18,9 +18,9 @@ type reviewFlags struct {
 func (f *reviewFlags) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "review", Usage: "read the review from `FILE`, - is standard input", Destination: &f.file},
-		&cli.StringFlag{Name: "diff-sha256", Usage: "without --review: the change that was reviewed, `HASH`", Destination: &f.diffSHA256},
-		&cli.StringSliceFlag{Name: "evidence", Usage: "why a criterion is met, `ID=TEXT`", Destination: &f.evidence},
-		&cli.StringSliceFlag{Name: "finding", Usage: "what is wrong, `P0-P3:path:line:text`", Destination: &f.findings},
+		&cli.StringFlag{Name: "diff-sha256", Usage: "without --review: `HASH` is the change that was reviewed", Destination: &f.diffSHA256},
+		&cli.StringSliceFlag{Name: "evidence", Usage: "`ID=TEXT` says why a criterion is met", Destination: &f.evidence},
+		&cli.StringSliceFlag{Name: "finding", Usage: "`P0-P3:path:line:text` says what is wrong; P1:::text names no place", Destination: &f.findings},
 	}
 }
 
@@ -45,7 +45,7 @@ func (f *reviewFlags) read(e *env, verdict schemas.ReviewVerdict) (*schemas.Revi
 	}
 	data, err := e.readInput(f.file)
 	if err != nil {
-		return nil, err
+		return nil, missingFile(err, "without a file: --diff-sha256 HASH --evidence ID=TEXT --finding P1:PATH:LINE:TEXT")
 	}
 	return schemas.ParseReview(data)
 }

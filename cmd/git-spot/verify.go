@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -56,11 +57,21 @@ func (d verifyDocument) write(w io.Writer) {
 				if tail == "" {
 					tail = c.OutputHead
 				}
-				fmt.Fprintf(w, "%s\n", tail)
+				if tail = strings.TrimSuffix(tail, "\n"); tail != "" {
+					fmt.Fprintln(w, tail)
+				}
 			}
 		}
 	}
 	fmt.Fprintf(w, "next: %s\n", d.Next)
+}
+
+func verifyCodes() []schemas.Code {
+	return append(stepCodes(),
+		schemas.CodeEmptyDiff, schemas.CodeDiffHashChanged, schemas.CodePathNotAllowed, schemas.CodePathForbidden, schemas.CodeLockedPathChanged,
+		schemas.CodeVerificationScriptChanged, schemas.CodeExcessiveDeletion, schemas.CodeDiffTooLarge, schemas.CodeSymlinkEscape,
+		schemas.CodeSubmoduleChanged, schemas.CodeNestedRepository, schemas.CodeGitStateTampered,
+		schemas.CodeVerificationFailed, schemas.CodeVerificationTimeout, schemas.CodeConcurrencyLimit, schemas.CodeSandboxUnavailable)
 }
 
 func newVerifyCmd(e *env) *cli.Command {
@@ -72,13 +83,8 @@ func newVerifyCmd(e *env) *cli.Command {
 		Description: `Judges the change by its gates, checks the candidate's tree out into a clean room with every locked
 path as it is on the base commit, and runs set-up and verification there. The tree that is tested is
 the tree that is hashed is the tree that lands. What a worker says of its own work counts nowhere.`,
-		Flags: []cli.Flag{idFlag(&opts.id)},
-		Metadata: help("git spot verify --id fix-login", append(runCodes(),
-			schemas.CodeWrongState, schemas.CodeLockHeld, schemas.CodeConflict,
-			schemas.CodeEmptyDiff, schemas.CodeDiffHashChanged, schemas.CodePathNotAllowed, schemas.CodePathForbidden, schemas.CodeLockedPathChanged,
-			schemas.CodeVerificationScriptChanged, schemas.CodeExcessiveDeletion, schemas.CodeDiffTooLarge, schemas.CodeSymlinkEscape,
-			schemas.CodeSubmoduleChanged, schemas.CodeNestedRepository, schemas.CodeGitStateTampered,
-			schemas.CodeVerificationFailed, schemas.CodeVerificationTimeout)...),
+		Flags:    []cli.Flag{idFlag(&opts.id)},
+		Metadata: help("git spot verify --id fix-login", verifyCodes()...),
 		Action: func(ctx context.Context, c *cli.Command) (err error) {
 			if opts.id, err = runWord(c, opts.id); err != nil {
 				return err
