@@ -281,11 +281,15 @@ func (s *snapshot) changed(ctx context.Context) ([]string, error) {
 // touched lists the tracked files that changed after the checkout, or so short before its end that the
 // clock of the file system does not tell. git compares times in whole seconds (unless it is built with
 // USE_NSEC), and a worker may be done with a file of the same size within one.
-func (s *snapshot) touched(ctx context.Context) ([]string, error) {
-	var touched []string
+func (s *snapshot) touched(ctx context.Context) (touched []string, err error) {
 	if s.since.IsZero() {
 		return nil, nil
 	}
+	top, err := os.Open(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, top.Close()) }()
 	for path := range s.found.files {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -293,7 +297,7 @@ func (s *snapshot) touched(ctx context.Context) ([]string, error) {
 		if e, ok := s.tracked[path]; !ok || e.skip {
 			continue
 		}
-		changed, err := changeTime(filepath.Join(s.dir, path))
+		changed, err := changeTime(int(top.Fd()), path)
 		if err != nil {
 			return nil, err
 		}

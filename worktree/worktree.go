@@ -177,17 +177,18 @@ func (w *Worktree) fill(ctx context.Context, f filters, tree gitstate.OID) (c *c
 // stamp makes the change time of the file last the modification time of index: see snapshot.touched. It
 // is by the clock of the folder's file system, which may be another one than that of the index.
 func stamp(index, last string) error {
-	changed, err := changeTime(last)
+	changed, err := changeTime(unix.AT_FDCWD, last)
 	if err != nil {
 		return err
 	}
 	return os.Chtimes(index, changed, changed) //nolint:forbidigo // no content, and nothing to lose
 }
 
-// changeTime is when content, name or mode of a file or link changed last. Its owner cannot set it.
-func changeTime(path string) (time.Time, error) {
+// changeTime is when content, name or mode of a file or link changed last. Its owner cannot set it. A
+// relative path is one below the open folder dir.
+func changeTime(dir int, path string) (time.Time, error) {
 	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
+	if err := unix.Fstatat(dir, path, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return time.Time{}, &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
 	return time.Unix(st.Ctim.Unix()), nil

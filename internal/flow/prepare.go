@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/config"
@@ -80,7 +81,12 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 	if err := worktree.Open(s.Repo, spec).Remove(ctx); err != nil {
 		return nil, err
 	}
+	var dirty []string
+	var dirtyErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { dirty, dirtyErr = worktree.DirtyPaths(ctx, s.Repo) })
 	made, err := worktree.Create(ctx, s.Repo, spec)
+	wg.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +98,8 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 		defer cancel()
 		err = errors.Join(err, made.Remove(ctx))
 	}()
-	dirty, err := worktree.DirtyPaths(ctx, s.Repo)
-	if err != nil {
-		return nil, err
+	if dirtyErr != nil {
+		return nil, dirtyErr
 	}
 
 	now := s.Now()
