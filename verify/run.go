@@ -26,6 +26,7 @@ type Room struct {
 	Home   string
 	Tmp    string
 	Getenv func(string) string // the user's environment; only what Environment names is taken from it
+	Redact func(string) string // masks secrets in what a command printed; nil is nothing to mask
 }
 
 // RunSetup runs the set-up commands in order and stops after the first that does not pass. What
@@ -90,9 +91,15 @@ type command struct {
 func run(ctx context.Context, room Room, c command) (schemas.CommandResult, error) {
 	result := schemas.CommandResult{Argv: c.argv, Cwd: c.cwd}
 	output := proc.NewCapture(outputHead, outputTail)
+	text := func(printed []byte) string {
+		s := strings.ToValidUTF8(string(printed), "\uFFFD")
+		if room.Redact != nil {
+			s = room.Redact(s)
+		}
+		return s
+	}
 	seal := func() schemas.CommandResult {
-		result.OutputHead = strings.ToValidUTF8(string(output.Head()), "\uFFFD")
-		result.OutputTail = strings.ToValidUTF8(string(output.Tail()), "\uFFFD")
+		result.OutputHead, result.OutputTail = text(output.Head()), text(output.Tail())
 		result.OutputBytes = output.Bytes()
 		result.OutputSHA256 = output.SHA256()
 		return result

@@ -68,6 +68,16 @@ func runOne(t *testing.T, room verify.Room, c schemas.Check) schemas.CommandResu
 	return results[0]
 }
 
+func TestOutputIsRedacted(t *testing.T) {
+	t.Parallel()
+	room := newRoom(t, nil, nil)
+	room.Redact = func(s string) string { return strings.ReplaceAll(s, "key", "...") }
+	c := check("sh", "-c", "echo the key; head -c 70000 /dev/zero; echo the key")
+	if got := runOne(t, room, c); !strings.HasPrefix(got.OutputHead, "the ...\n") || !strings.HasSuffix(got.OutputTail, "the ...\n") {
+		t.Errorf("head %.20q, %d bytes of tail", got.OutputHead, len(got.OutputTail))
+	}
+}
+
 func TestRunChecks(t *testing.T) {
 	t.Parallel()
 	room := newRoom(t, map[string]string{"sub/check.sh": "#!/bin/sh\necho in $(basename $PWD) $1\n"}, nil)

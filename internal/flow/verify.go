@@ -252,7 +252,10 @@ func (p *proof) furnish(ctx context.Context, room *worktree.Room) error {
 
 func (p *proof) runCommands(ctx context.Context, room *worktree.Room) (err error) {
 	v, contract := p.v, p.subject.Contract
-	place := verify.Room{Dir: room.Dir, Home: room.Home, Tmp: room.Tmp, Getenv: p.s.Getenv}
+	place := verify.Room{
+		Dir: room.Dir, Home: room.Home, Tmp: room.Tmp,
+		Getenv: p.s.Getenv, Redact: p.s.Config.Redactor(p.s.Getenv).Redact,
+	}
 	if v.Setup, err = verify.RunSetup(ctx, place, contract.Setup); err != nil {
 		return err
 	}
