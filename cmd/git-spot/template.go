@@ -16,7 +16,8 @@ func newTemplateCmd(e *env) *cli.Command {
 		Usage:     "print a task to fill in",
 		ArgsUsage: "KIND",
 		Description: `Prints a task contract of the kind code, explore, test, review or discuss with an example in each
-place. Fill it in and give it to "git spot prepare --task FILE".`,
+place. Fill it in and give it to "git spot prepare --task FILE". This version runs tasks of the kind
+code; prepare refuses the others.`,
 		Metadata: help("git spot template code > task.json"),
 		Action:   func(_ context.Context, c *cli.Command) error { return runTemplate(e, schemas.Kind(c.Args().First())) },
 	}
