@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/schemas"
@@ -65,17 +66,17 @@ func (s *Session) reportText(ctx context.Context, run *gitstate.Run, m *schemas.
 	return b.String(), nil
 }
 
-// inline makes foreign text harmless within a line of Markdown: one line, and no character that
-// begins a link, an image, HTML or a code span.
+// inline makes foreign text harmless within a line of Markdown: one line of printable characters, and
+// none that begins a link, an image, HTML or a code span, or takes away the backslash before one.
 func inline(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, s)
-	return strings.NewReplacer("<", `\<`, "[", `\[`, "`", "\\`", "!", `\!`, "*", `\*`, "_", `\_`).Replace(s)
+	return strings.NewReplacer(`\`, `\\`, "<", `\<`, "[", `\[`, "`", "\\`", "!", `\!`, "*", `\*`, "_", `\_`).Replace(s)
 }
 
 func count(n *int64) string {
