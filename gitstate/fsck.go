@@ -199,9 +199,11 @@ func (f *fsck) attempt(ctx context.Context, run *Run, pinned map[string]bool) {
 	pinned[n] = true
 	ref := AttemptRef(run.ID, n)
 	oid, ok := f.refs[ref]
-	for aside, at := range f.refs { // recover put it aside, and it had the number until then
-		if !ok && at == OID(run.State.Candidate) && strings.HasPrefix(string(aside), string(ref)+".") {
-			oid, ok = at, true
+	if !ok {
+		for aside, at := range f.refs { // recover put it aside, and it had the number until then
+			if at == OID(run.State.Candidate) && strings.HasPrefix(string(aside), string(ref)+".") {
+				oid, ok = at, true
+			}
 		}
 	}
 	if !ok {
