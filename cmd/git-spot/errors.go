@@ -264,9 +264,12 @@ var advice = []func(error) []string{
 			return []string{"if no git is running there any more: rm " + shellQuote(e.Lock)}
 		case e.Code() == schemas.CodeSourceDirty && e.Checkout != "":
 			return []string{"git -C " + shellQuote(e.Checkout) + " status", "commit or put away what is there, then run the same command again"}
-		default:
-			return []string{"git log --oneline " + shellQuote(e.Want) + ".." + shellQuote(strings.TrimPrefix(e.Branch, "refs/heads/"))}
 		}
+		said := []string{"git log --oneline " + shellQuote(e.Want) + ".." + shellQuote(strings.TrimPrefix(e.Branch, "refs/heads/"))}
+		if e.Code() == schemas.CodeSourceMoved && len(e.Paths) == 0 { // before the landing, not in the middle of it
+			said = append(said, "this version cannot rebase: git spot abort gives the run up, its commit stays under refs/spot/candidates, and the task can be handed out again")
+		}
+		return said
 	}),
 	about(func(e *flow.UnlandedError) []string {
 		return []string{"git spot cleanup --id " + string(e.ID) + " --discard keeps its work under refs/spot/attempts/"}

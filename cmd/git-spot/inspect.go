@@ -16,6 +16,7 @@ import (
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/schemas"
+	"github.com/git-spot/git-spot/verify"
 )
 
 func newInspectCmd(e *env) *cli.Command {
@@ -201,6 +202,10 @@ func writeInspect(w io.Writer, doc *inspectDocument, now time.Time) {
 	if doc.Attempt > 0 {
 		row("attempt", "%d, %d revisions, outcome %s %s", doc.Attempt, doc.Revisions, doc.Outcome, doc.FailureClass)
 	}
+	var receipt struct{ Message string }
+	if json.Unmarshal(doc.Worker, &receipt) == nil && receipt.Message != "" {
+		row("", "%s", receipt.Message)
+	}
 	if doc.Usage != nil {
 		row("usage", "%s", usageLine(doc.Usage))
 	}
@@ -252,6 +257,13 @@ func writeVerification(row func(name, format string, args ...any), v *schemas.Ve
 			how = fmt.Sprintf("exit status %d", *c.Exit)
 		}
 		row("", "%s: %s, %s", strings.Join(c.Argv, " "), how, time.Duration(c.DurationMS)*time.Millisecond)
+		if !verify.Passed(c) {
+			const most = 10
+			lines := strings.Split(outputEnd(c), "\n")
+			for _, line := range lines[max(0, len(lines)-most):] {
+				row("", "  | %s", line)
+			}
+		}
 	}
 }
 

@@ -53,17 +53,22 @@ func (d verifyDocument) write(w io.Writer) {
 			}
 			fmt.Fprintf(w, "  %s %s\n", mark, oneLine(flow.DescribeCommand(c)))
 			if mark == "failed" {
-				tail := c.OutputTail
-				if tail == "" {
-					tail = c.OutputHead
-				}
-				if tail = strings.TrimSuffix(tail, "\n"); tail != "" {
+				if tail := outputEnd(c); tail != "" {
 					fmt.Fprintln(w, tail)
 				}
 			}
 		}
 	}
 	fmt.Fprintf(w, "next: %s\n", d.Next)
+}
+
+// outputEnd is the end of what a command printed, without its last newline.
+func outputEnd(c schemas.CommandResult) string {
+	tail := c.OutputTail
+	if tail == "" {
+		tail = c.OutputHead
+	}
+	return strings.TrimSuffix(tail, "\n")
 }
 
 func verifyCodes() []schemas.Code {
