@@ -242,7 +242,11 @@ func (p *proof) furnish(ctx context.Context, room *worktree.Room) error {
 		return err
 	}
 	reuse := p.subject.Contract.Reuse
-	if len(reuse) == 0 || p.s.Repo.WorkTree == "" {
+	if len(reuse) == 0 {
+		return nil
+	}
+	if p.s.Repo.WorkTree == "" {
+		p.v.Warnings = append(p.v.Warnings, "reuse: there is no checkout to copy from")
 		return nil
 	}
 	reused, err := room.Reuse(ctx, p.s.Repo.WorkTree, reuse)
