@@ -22,14 +22,19 @@ import (
 func (e *env) jsonMode() bool {
 	asked := ""
 	for i, arg := range e.args {
+		if arg == "--" {
+			break
+		}
+		if !strings.HasPrefix(arg, "-") {
+			continue
+		}
+		flag, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=") // the parser takes one dash for two
 		switch {
-		case arg == "--":
-			return choose(asked, e.stdoutIsTerminal)
-		case arg == "--json":
+		case flag == "json":
 			asked = "json"
-		case strings.HasPrefix(arg, "--format="):
-			asked = strings.TrimPrefix(arg, "--format=")
-		case arg == "--format" && i+1 < len(e.args):
+		case flag == "format" && given:
+			asked = value
+		case flag == "format" && i+1 < len(e.args):
 			asked = e.args[i+1]
 		}
 	}
