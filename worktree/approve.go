@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/git-spot/git-spot/gitstate"
@@ -29,18 +30,16 @@ func ApprovedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitsta
 }
 
 func approvedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitstate.OID, message string, patience time.Duration) (gitstate.OID, error) {
-	for _, who := range []string{"GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"} {
-		_, err := repo.Run(ctx, gitexec.Call{Args: []string{"var", who}, Config: []string{strictIdentity}})
-		if e, refused := errors.AsType[*gitexec.Error](err); refused && e.Status > 0 {
-			return "", &IdentityError{Detail: lastLine(e.Stderr)}
-		}
+	var identityErr, signErr error
+	var sign bool
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _, identityErr = Author(ctx, repo) })
+	wg.Go(func() { sign, signErr = signs(ctx, repo) })
+	wg.Wait()
+	for _, err := range []error{identityErr, signErr} {
 		if err != nil {
 			return "", err
 		}
-	}
-	sign, err := signs(ctx, repo)
-	if err != nil {
-		return "", err
 	}
 	call := gitexec.Call{
 		Args:   []string{"commit-tree", "-p", string(parent), "-F", "-"},
@@ -61,6 +60,33 @@ func approvedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitsta
 		return "", diskFull(repo.CommonDir, err)
 	}
 	return gitstate.ParseOID(strings.TrimSpace(string(out)))
+}
+
+// Author says whom git would name as the author of a commit. It is an *IdentityError if git does not
+// know who that, or the committer, is.
+func Author(ctx context.Context, repo *gitexec.Repo) (name, email string, err error) {
+	var author string
+	var authorErr, committerErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { author, authorErr = identity(ctx, repo, "GIT_AUTHOR_IDENT") })
+	wg.Go(func() { _, committerErr = identity(ctx, repo, "GIT_COMMITTER_IDENT") })
+	wg.Wait()
+	for _, err := range []error{authorErr, committerErr} {
+		if err != nil {
+			return "", "", err
+		}
+	}
+	name, rest, _ := strings.Cut(author, " <") // neither has an angle bracket of its own
+	email, _, _ = strings.Cut(rest, ">")
+	return name, email, nil
+}
+
+func identity(ctx context.Context, repo *gitexec.Repo, who string) (string, error) {
+	out, err := repo.Run(ctx, gitexec.Call{Args: []string{"var", who}, Config: []string{strictIdentity}})
+	if e, refused := errors.AsType[*gitexec.Error](err); refused && e.Status > 0 {
+		return "", &IdentityError{Detail: lastLine(e.Stderr)}
+	}
+	return string(out), err
 }
 
 // signs reports whether the user's configuration has commits signed.

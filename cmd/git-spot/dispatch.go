@@ -116,6 +116,7 @@ func dispatch(ctx context.Context, s *flow.Session, id gitstate.RunID, verdict *
 	if err != nil {
 		return err
 	}
+	verdict.Warnings = append(verdict.Warnings, verified.Verification.Warnings...)
 	if err := verified.Err(); err != nil {
 		return err
 	}

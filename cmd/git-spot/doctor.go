@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -251,9 +252,13 @@ func (x *examination) repository(ctx context.Context) {
 
 func (x *examination) head(ctx context.Context) {
 	out, err := x.s.repo.Run(ctx, gitexec.Call{Args: []string{"rev-parse", "--verify", "--quiet", "HEAD^{commit}"}})
-	if err != nil {
+	e, refused := errors.AsType[*gitexec.Error](err)
+	switch {
+	case refused && e.Status > 0:
 		x.found(ctx, severityError, &flow.UnbornError{Head: "HEAD"})
-	} else {
+	case err != nil:
+		x.found(ctx, severityError, err)
+	default:
 		x.doc.Repository.Head = strings.TrimSpace(string(out))
 	}
 	if x.s.repo.WorkTree == "" {
@@ -279,7 +284,7 @@ func (x *examination) configuration(ctx context.Context) {
 		x.found(ctx, severityError, err)
 		return
 	}
-	x.identity(ctx, entries)
+	x.identity(ctx)
 	cfg, err := config.Parse(entries)
 	if err != nil {
 		x.found(ctx, severityError, err)
@@ -294,21 +299,13 @@ func (x *examination) configuration(ctx context.Context) {
 	x.doc.Repository.WorktreeRoot = root
 }
 
-func (x *examination) identity(ctx context.Context, entries []gitexec.ConfigEntry) {
-	var id doctorIdentity
-	for _, entry := range entries { // a later one wins
-		switch entry.Key {
-		case "user.name":
-			id.Name = entry.Value
-		case "user.email":
-			id.Email = entry.Value
-		}
-	}
-	if id.Name != "" && id.Email != "" {
-		x.doc.Identity = &id
+func (x *examination) identity(ctx context.Context) {
+	name, email, err := worktree.Author(ctx, x.s.repo)
+	if err != nil {
+		x.found(ctx, severityWarning, err)
 		return
 	}
-	x.found(ctx, severityWarning, &worktree.IdentityError{Detail: "approve will refuse"})
+	x.doc.Identity = &doctorIdentity{Name: name, Email: email}
 }
 
 // task reads the contract. Only a file that cannot be read is an error.
