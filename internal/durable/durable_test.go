@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,12 +40,15 @@ var helpers = map[string]func(path string) int{
 		}
 	},
 	"lock": func(path string) int {
-		if _, err := durable.TryLock(path); err != nil {
+		lock, err := durable.TryLock(path)
+		if err != nil {
 			fmt.Println(err)
 			return 1
 		}
 		fmt.Println("ready")
-		select {} // until killed
+		time.Sleep(time.Hour) // until killed; a blocked main alone is a deadlock to Go's runtime
+		runtime.KeepAlive(lock)
+		return 0
 	},
 }
 
