@@ -1,12 +1,16 @@
 package gitstate_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/schemas"
@@ -350,6 +354,51 @@ func TestEventsDoNotNeedNotes(t *testing.T) {
 		problems, err := l.Fsck(t.Context())
 		if err != nil || len(problems) != 2 || problems[0].Code != gitstate.ProblemNote {
 			t.Errorf("Fsck = %+v, %v", problems, err)
+		}
+	})
+}
+
+// Somebody's own notes can have a name below that of ours.
+func TestEventsDoNotNeedTheNameOfTheNotes(t *testing.T) {
+	t.Parallel()
+	eachFormat(t, func(t *testing.T, dir string, l *gitstate.Ledger) {
+		git(t, dir, "update-ref", "refs/notes/spot/mine", "main")
+		land(t, l, dir, "x1")
+	})
+}
+
+// A lock file that was left does not hold up an event for long, and where it is only the notes', not at all.
+func TestLockFilesThatStay(t *testing.T) {
+	t.Parallel()
+	eachFormat(t, func(t *testing.T, dir string, l *gitstate.Ledger) {
+		lock := func(ref string) {
+			path := filepath.Join(dir, ".git", ref+".lock")
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		prepare(t, l, dir, "x2")
+		turn(t, l, "x2", gitstate.ByRun, "x2\n")
+		lock("refs/notes/spot")
+		begun := time.Now()
+		verify(t, l, "x2", schemas.VerdictPass)
+		if took := time.Since(begun); took > 15*time.Second {
+			t.Errorf("to verify took %v", took)
+		}
+		run := load(t, l, "x2")
+		lock("refs/spot/runs/x2")
+		begun = time.Now()
+		p := begin(t, l, "x2", gitstate.ByAbort)
+		defer finish(t, p)
+		err := p.Append(t.Context(), gitstate.Event{To: schemas.StateAborted})
+		if _, ok := errors.AsType[*gitstate.LockError](err); !ok || time.Since(begun) > 15*time.Second {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		if now := load(t, l, "x2"); now.Head != run.Head {
+			t.Error("the event was written")
 		}
 	})
 }

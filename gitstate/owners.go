@@ -28,6 +28,9 @@ const (
 	lockWait = 300 * time.Millisecond
 	lockPoll = 10 * time.Millisecond
 
+	// judgeTries is how often a reader looks whether a lock is free whose owner is gone.
+	judgeTries = 10
+
 	// abortWait is how long TakeOver gives an owner that was told to end.
 	abortWait = 10 * time.Second
 	abortPoll = 50 * time.Millisecond
@@ -60,6 +63,9 @@ func (l *Ledger) begin(ctx context.Context, id RunID, command string, by Trigger
 		return nil, &HeldError{ID: id, Owner: o}
 	}
 	lock, err := l.lock(ctx, id)
+	if errors.Is(err, durable.ErrLocked) && proc.ContinueSupervisors(l.lockPath(id)) {
+		lock, err = l.lock(ctx, id)
+	}
 	if errors.Is(err, durable.ErrLocked) {
 		if run, err = l.Load(ctx, id); err != nil {
 			return nil, err
@@ -286,13 +292,24 @@ func (l *Ledger) Interrupted(ctx context.Context, run *Run) bool {
 	}
 	path := l.lockPath(run.ID)
 	if _, err := os.Lstat(path); err != nil {
-		return errors.Is(err, fs.ErrNotExist)
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 	}
-	lock, err := durable.TryLock(path)
-	if err != nil {
-		return false
+	// Another reader that judges the owner holds the lock for an instant.
+	for range judgeTries {
+		lock, err := durable.TryLock(path)
+		if err == nil {
+			return lock.Unlock() == nil
+		}
+		if !errors.Is(err, durable.ErrLocked) {
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(lockPoll):
+		}
 	}
-	return lock.Unlock() == nil
+	return false
 }
 
 // recorded is the owner that the state names, if it is one that may have an owner.
@@ -310,7 +327,7 @@ func (l *Ledger) lockPath(id RunID) string {
 // lock takes the lock of a run, or returns durable.ErrLocked after lockWait.
 func (l *Ledger) lock(ctx context.Context, id RunID) (*durable.Lock, error) {
 	path := l.lockPath(id)
-	if err := durable.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := durable.Folder(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
 	}
 	for range lockWait / lockPoll {

@@ -220,7 +220,7 @@ func (p *Phase) swap(ctx context.Context, t Transition, commit OID, after *schem
 	}
 	own := append([]RefUpdate{{Ref: RunRef(p.ID), New: commit, Old: old}}, refs...)
 	notes := t.Note
-	for try := 0; ; try++ {
+	for try, locked := 0, 0; ; try++ {
 		updates := own
 		if after.Slot == 0 && p.State.Slot != 0 {
 			updates = slices.Concat(updates, p.freeing(ctx))
@@ -240,30 +240,38 @@ func (p *Phase) swap(ctx context.Context, t Transition, commit OID, after *schem
 		if head, refErr := p.ledger.store.Ref(ctx, RunRef(p.ID)); refErr == nil && head == commit {
 			return nil
 		}
-		again := false
+		again, spent := false, try >= swapTries
 		if conflict, ok := errors.AsType[*ConflictError](err); ok {
 			again = conflict.Ref == NotesRef || strings.HasPrefix(string(conflict.Ref), slotsPrefix)
 		} else if _, ok := errors.AsType[*LockError](err); ok {
-			again = true
+			locked++
+			again, spent = true, spent || locked > lockTries
+		} else if name, ok := errors.AsType[*RefNameError](err); ok {
+			again, spent = name.Ref == NotesRef, true // somebody's refs/notes/spot/x
 		}
 		switch {
 		case !again:
 			return err
-		case try < swapTries:
+		case !spent:
 			if err := pause(ctx, try); err != nil {
 				return err
 			}
 		case notes:
-			notes, try = false, 0
+			notes, try, locked = false, 0, 0
 		default:
 			return err
 		}
 	}
 }
 
-// swapTries bounds how often a swap is tried again because a slot or the notes moved meanwhile, or a lock
-// file of git's was there: a few seconds altogether.
-const swapTries = 40
+const (
+	// swapTries bounds how often a swap is tried again because a slot or the notes moved meanwhile: a few
+	// seconds altogether.
+	swapTries = 40
+	// lockTries bounds how often anything is tried again because of a lock file of git's. Each try has waited
+	// for the lock already, at least for a second.
+	lockTries = 2
+)
 
 // pause waits before the next try of a lost race: longer each time, at most 100 ms, and never the same
 // for two processes.

@@ -73,7 +73,7 @@ func (l *Ledger) ClaimSlot(ctx context.Context, p *Phase, limit int) error {
 		return err
 	}
 	blob := OID("")
-	for try := 0; ; try++ {
+	for try, locked := 0, 0; ; try++ {
 		slots, err := l.readSlots(ctx)
 		if err != nil {
 			return err
@@ -93,8 +93,10 @@ func (l *Ledger) ClaimSlot(ctx context.Context, p *Phase, limit int) error {
 			return nil
 		}
 		_, raced := errors.AsType[*ConflictError](err)
-		_, locked := errors.AsType[*LockError](err)
-		if !raced && !locked || try == claimTries {
+		if _, ok := errors.AsType[*LockError](err); ok && locked < lockTries {
+			locked, raced = locked+1, true
+		}
+		if !raced || try == claimTries {
 			return err
 		}
 		if err := pause(ctx, try); err != nil {
@@ -152,10 +154,17 @@ func (l *Ledger) readSlots(ctx context.Context) ([]slot, error) {
 	}
 	var slots []slot
 	for _, ref := range refs {
-		word := strings.TrimPrefix(string(ref.Ref), slotsPrefix)
+		word, _, below := strings.Cut(strings.TrimPrefix(string(ref.Ref), slotsPrefix), "/")
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 || strconv.Itoa(n) != word {
 			continue // Not a slot; fsck says so.
+		}
+		if below {
+			// Nor is this, but as long as it is there none of this number can be made.
+			if len(slots) == 0 || slots[len(slots)-1].number != n {
+				slots = append(slots, slot{number: n, held: true, holder: SlotHolder{Slot: n}})
+			}
+			continue
 		}
 		s := l.readSlot(ctx, n, ref)
 		if ctx.Err() != nil {
@@ -256,7 +265,7 @@ func (l *Ledger) releaser(ctx context.Context, number int, blob OID) func() erro
 			if _, moved := errors.AsType[*ConflictError](err); moved {
 				return nil
 			}
-			if _, locked := errors.AsType[*LockError](err); !locked || try == swapTries {
+			if _, locked := errors.AsType[*LockError](err); !locked || try == lockTries {
 				return err
 			}
 			if err := pause(ctx, try); err != nil {

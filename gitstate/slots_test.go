@@ -212,7 +212,7 @@ func TestSlotThatCannotBeReadIsHeld(t *testing.T) {
 			blob := strings.TrimSpace(string(gitInput(t, dir, []byte(content), "hash-object", "-w", "--stdin")))
 			git(t, dir, "update-ref", fmt.Sprintf("refs/spot/slots/%d", i+1), blob)
 		}
-		git(t, dir, "update-ref", "refs/spot/slots/6", base)
+		git(t, dir, "update-ref", "refs/spot/slots/6/x", base) // in the way of 6
 		if err := prepareRun(t.Context(), l, "x1", base, 6); !hasCode(err, schemas.CodeConcurrencyLimit) {
 			t.Errorf("six unreadable slots of six: %v", err)
 		}

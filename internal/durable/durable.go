@@ -84,6 +84,16 @@ func WriteFile(path string, data []byte, perm fs.FileMode) (err error) {
 	return syncFolder(filepath.Dir(path))
 }
 
+// Replace is WriteFile for a path where somebody may have put a folder: that is removed.
+func Replace(path string, data []byte, perm fs.FileMode) error {
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		if err := RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return WriteFile(path, data, perm)
+}
+
 // Create creates path for reading and writing. It fails with fs.ErrExist if anything is there, also
 // a dangling symbolic link.
 func Create(path string, perm fs.FileMode) (*os.File, error) {
@@ -112,10 +122,12 @@ func Append(path string, perm fs.FileMode) (*os.File, error) {
 // not a regular file, also a symbolic link to one, is fs.ErrInvalid.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) {
+	switch {
+	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO): // a link, a socket
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
-	}
-	if err != nil {
+	case nothingThere(err):
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	case err != nil:
 		return nil, err
 	}
 	return regular(f)
@@ -147,6 +159,19 @@ func MkdirAll(path string, perm fs.FileMode) error {
 		return err
 	}
 	return disk(path, os.MkdirAll(path, perm))
+}
+
+// Folder is MkdirAll for a path where somebody may have put something else: that is removed. A symbolic
+// link to a folder is one.
+func Folder(path string, perm fs.FileMode) error {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		if _, err := os.Lstat(path); err == nil {
+			if err := RemoveAll(path); err != nil {
+				return err
+			}
+		}
+	}
+	return MkdirAll(path, perm)
 }
 
 // MkdirTemp creates a folder with a new name in dir, with mode 0700, and returns its path. Pattern is
@@ -189,10 +214,16 @@ func Remove(path string) error {
 	if err := fault.At(fault.FileRemove, path); err != nil {
 		return err
 	}
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path); !nothingThere(err) {
 		return disk(path, err)
 	}
 	return nil
+}
+
+// nothingThere reports whether err says that there is nothing at a path, also because something above it is
+// no folder.
+func nothingThere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 func syncFolder(path string) error {

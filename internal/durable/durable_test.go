@@ -263,6 +263,92 @@ func TestCreateAndAppend(t *testing.T) {
 	}
 }
 
+// Files of ours lie where a worker can put something in their place.
+func TestInHostilePlaces(t *testing.T) {
+	t.Parallel()
+	for name, put := range map[string]func(path string) error{
+		"nothing": func(string) error { return nil },
+		"file":    func(path string) error { return os.WriteFile(path, []byte("old"), 0o600) },
+		"folder": func(path string) error {
+			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "x"), nil, 0o600))
+		},
+		"FIFO":            func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link to nowhere": func(path string) error { return os.Symlink("/nowhere/at/all", path) },
+		"link to a file":  func(path string) error { return os.Symlink("other", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			other := filepath.Join(dir, "other")
+			if err := os.WriteFile(other, []byte("other"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			at := func(name string) string {
+				path := filepath.Join(dir, name)
+				if err := put(path); err != nil {
+					t.Fatal(err)
+				}
+				return path
+			}
+			want := error(fs.ErrInvalid)
+			switch name {
+			case "nothing":
+				want = fs.ErrNotExist
+			case "file":
+				want = nil
+			}
+			data, err := durable.ReadFile(at("read"), 2)
+			if !errors.Is(err, want) || want == nil && string(data) != "ol" {
+				t.Errorf("ReadFile: %q, %v, want %v", data, err, want)
+			}
+			path := at("write")
+			if err := durable.Replace(path, []byte("new"), 0o600); err != nil {
+				t.Error(err)
+			}
+			if data, err := durable.ReadFile(path, 100); string(data) != "new" {
+				t.Errorf("after Replace: %q, %v", data, err)
+			}
+			path = at("lock")
+			if lock, err := durable.TryLock(path); err != nil {
+				t.Error(err)
+			} else if err := lock.Unlock(); err != nil {
+				t.Error(err)
+			}
+			path = at("folder")
+			if err := durable.Folder(path, 0o700); err != nil {
+				t.Error(err)
+			}
+			if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+				t.Errorf("after Folder: %v, %v", info, err)
+			}
+			if data, err := os.ReadFile(other); string(data) != "other" {
+				t.Errorf("another file is %q, %v", data, err)
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	below := filepath.Join(file, "x")
+	if _, err := durable.Open(below); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Open below a file: %v", err)
+	}
+	if err := errors.Join(durable.Remove(below), durable.RemoveAll(below)); err != nil {
+		t.Errorf("removal below a file: %v", err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Dir(file), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Folder(link, 0o700); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Readlink(link); err != nil {
+		t.Errorf("Folder replaced a link to a folder: %v", err)
+	}
+}
+
 func TestRenameAndRemove(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -369,7 +455,12 @@ func TestTryLock(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := durable.TryLock(link); err == nil {
-		t.Error("a symbolic link was followed")
+	lock, err = durable.TryLock(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock() //nolint:errcheck // the test ends
+	if info, err := os.Lstat(link); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("a symbolic link was followed: %v, %v", info, err)
 	}
 }

@@ -17,12 +17,18 @@ var ErrLocked = errors.New("locked by another process")
 type Lock struct{ f *os.File }
 
 // TryLock takes the lock on the file path, which it creates if needed and never removes, without
-// waiting. It returns ErrLocked if the lock is held. The file's content means nothing.
+// waiting. It returns ErrLocked if the lock is held. The file's content means nothing. What is at path
+// and no regular file can be nobody's lock, and is removed.
 func TryLock(path string) (*Lock, error) {
 	if err := fault.At(fault.LockTake, path); err != nil {
 		return nil, err
 	}
 	for {
+		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+			if err := RemoveAll(path); err != nil {
+				return nil, err
+			}
+		}
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, disk(path, err)

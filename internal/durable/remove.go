@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -43,8 +42,11 @@ func RemoveAll(path string) error {
 	if parent == "" {
 		parent = "."
 	}
+	if info, err := os.Stat(parent); nothingThere(err) || err == nil && !info.IsDir() {
+		return nil
+	}
 	top, err := os.Open(parent)
-	if errors.Is(err, fs.ErrNotExist) {
+	if nothingThere(err) {
 		return nil
 	}
 	if err != nil {

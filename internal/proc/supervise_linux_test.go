@@ -192,6 +192,48 @@ func TestGitSpotIsKilled(t *testing.T) {
 	})
 }
 
+// A supervisor that its worker has stopped outlives git spot, and goes on when somebody wants the lock.
+func TestSupervisorIsStoppedAndGitSpotKilled(t *testing.T) {
+	t.Parallel()
+	shims(t, func(t *testing.T, gitSpot string) {
+		env, marker := marked(t)
+		path := filepath.Join(t.TempDir(), "lock")
+		cmd := exec.CommandContext(t.Context(), gitSpot, helperArg, "supervise", path, "sleep 600 & kill -STOP $PPID; echo ready; sleep 600")
+		cmd.Env = env
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "ready"; {
+		}
+		if proc.ContinueSupervisors(path) {
+			t.Error("a supervisor was continued whose git spot lives")
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if _, err := durable.TryLock(path); !errors.Is(err, durable.ErrLocked) {
+			t.Errorf("before: got %v, want ErrLocked", err)
+		}
+		if !proc.ContinueSupervisors(path) {
+			t.Error("no supervisor was found")
+		}
+		var lock *durable.Lock
+		eventually(t, func() bool { lock, err = durable.TryLock(path); return err == nil })
+		noSurvivors(t, marker)
+		if err := lock.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		if proc.ContinueSupervisors(path) {
+			t.Error("a supervisor was found where none is")
+		}
+	})
+}
+
 // A worker that kills its supervisor dies with everything it has started, and is told apart from one
 // that ended by itself.
 func TestSupervisorIsKilled(t *testing.T) {
