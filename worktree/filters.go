@@ -3,6 +3,7 @@ package worktree
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -27,25 +28,9 @@ type filters struct {
 // contentFilters finds the drivers whose command is content of tree. The tree must be one that no
 // worker has touched: base.
 func contentFilters(ctx context.Context, repo *gitexec.Repo, tree gitstate.OID) (filters, error) {
-	entries, err := repo.Config(ctx)
-	if err != nil {
-		return filters{}, err
-	}
-	commands := map[string][]string{}
-	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Key, "filter.")
-		dot := strings.LastIndexByte(rest, '.')
-		if !ok || dot < 0 {
-			continue
-		}
-		switch rest[dot+1:] {
-		case "clean", "smudge", "process":
-			commands[rest[:dot]] = append(commands[rest[:dot]], e.Value)
-		}
-	}
-	f := filters{config: entries}
-	if len(commands) == 0 {
-		return f, nil
+	f, commands, err := configuredFilters(ctx, repo)
+	if err != nil || len(commands) == 0 {
+		return f, err
 	}
 	out, err := repo.Run(ctx, gitexec.Call{Args: []string{"ls-tree", "-z", "--full-tree", string(tree)}})
 	if err != nil {
@@ -65,6 +50,34 @@ func contentFilters(ctx context.Context, repo *gitexec.Repo, tree gitstate.OID) 
 	}
 	slices.Sort(f.names)
 	return f, nil
+}
+
+// allFilters are all drivers that are configured.
+func allFilters(ctx context.Context, repo *gitexec.Repo) (filters, error) {
+	f, commands, err := configuredFilters(ctx, repo)
+	f.names = slices.Sorted(maps.Keys(commands))
+	return f, err
+}
+
+// configuredFilters returns filters without names, and the commands of all drivers by name.
+func configuredFilters(ctx context.Context, repo *gitexec.Repo) (filters, map[string][]string, error) {
+	entries, err := repo.Config(ctx)
+	if err != nil {
+		return filters{}, nil, err
+	}
+	commands := map[string][]string{}
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Key, "filter.")
+		dot := strings.LastIndexByte(rest, '.')
+		if !ok || dot < 0 {
+			continue
+		}
+		switch rest[dot+1:] {
+		case "clean", "smudge", "process":
+			commands[rest[:dot]] = append(commands[rest[:dot]], e.Value)
+		}
+	}
+	return filters{config: entries}, commands, nil
 }
 
 // env switches the drivers off for one call. It is not -c, because a driver's name may hold a "=".

@@ -43,10 +43,10 @@ func (f *Fingerprint) Save(path string) error {
 	if err := gob.NewEncoder(&b).Encode(s); err != nil {
 		return err
 	}
-	return durable.WriteFile(path, b.Bytes(), 0o600)
+	return durable.Replace(path, b.Bytes(), 0o600)
 }
 
-// LoadFingerprint reads what Save wrote. The error is fs.ErrNotExist if there is no such file.
+// LoadFingerprint reads what Save wrote. The error is fs.ErrNotExist if there is nothing.
 func LoadFingerprint(path string) (*Fingerprint, error) {
 	file, err := durable.Open(path)
 	if err != nil {

@@ -216,6 +216,31 @@ func TestFingerprintOutlivesItsProcess(t *testing.T) {
 }
 
 // TakeFingerprint itself runs nothing that a worker planted.
+// What lies in the place of a stored fingerprint may be anything that a worker put there.
+func TestSaveFingerprintReplaces(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"garbage": `echo x > fingerprint`, "folder": `mkdir fingerprint; touch fingerprint/x`, "FIFO": `mkfifo fingerprint`,
+		"link": `ln -s /etc/passwd fingerprint`, "link to nowhere": `ln -s /nowhere fingerprint`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := newRepo(t)
+			sh(t, dir, script)
+			path := filepath.Join(dir, "fingerprint")
+			if _, err := worktree.LoadFingerprint(path); err == nil || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("error %v", err)
+			}
+			if err := fingerprint(t, dir).Save(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := worktree.LoadFingerprint(path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestFingerprintRunsNothing(t *testing.T) {
 	t.Parallel()
 	dir := newRepo(t)

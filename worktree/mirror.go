@@ -55,6 +55,34 @@ func (s *snapshot) updateFromMirror(ctx context.Context, gone []string) (err err
 	return s.addRaw(ctx, raw)
 }
 
+// addAlone adds all files of the folder to an empty index as they are, with no attributes in force.
+func (s *snapshot) addAlone(ctx context.Context) (err error) {
+	if err := durable.RemoveAll(s.mirror); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, durable.RemoveAll(s.mirror)) }()
+	var ordinary, raw []string
+	for path := range s.found.files {
+		if underAttributes(path) {
+			raw = append(raw, path)
+		} else {
+			ordinary = append(ordinary, path)
+		}
+	}
+	slices.Sort(ordinary)
+	slices.Sort(raw)
+	if err := s.copyFiles(ctx, ordinary); err != nil {
+		return err
+	}
+	s.tracked = nil // not in this index
+	if len(ordinary) > 0 {
+		if err := s.addSome(ctx, s.mirror, ordinary); err != nil {
+			return err
+		}
+	}
+	return s.addRaw(ctx, raw)
+}
+
 // underAttributes reports whether a component of path is .gitattributes, in any case.
 func underAttributes(path string) bool {
 	return slices.ContainsFunc(strings.Split(path, "/"), func(c string) bool { return strings.EqualFold(c, ".gitattributes") })

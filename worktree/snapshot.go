@@ -20,6 +20,7 @@ import (
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/internal/gitexec"
+	"github.com/git-spot/git-spot/schemas"
 )
 
 // attributesLimit is how long a .gitattributes is read, in bytes; git itself stops at 100 MiB.
@@ -52,17 +53,50 @@ type Snapshot struct {
 // The folder is only read, except that what the owner may not read is made readable, and special
 // files that git would wait for are removed. A lost folder is fs.ErrNotExist. If it fails, at most
 // objects that nothing names were written.
-func (w *Worktree) Snapshot(ctx context.Context, message string, by Identity) (snap Snapshot, err error) {
+func (w *Worktree) Snapshot(ctx context.Context, message string, by Identity) (Snapshot, error) {
+	snap, err := w.snapshot(ctx, snapshotKept, message, by)
+	if refused(ctx, err) {
+		// A worker can write to the kept index. Without it git reads every file.
+		snap, err = w.snapshot(ctx, snapshotFresh, message, by)
+	}
+	return snap, err
+}
+
+// Rescue is Snapshot for when that fails because objects of base are gone from the repository. The tree
+// is made of nothing but the folder, byte for byte, so that all of it can be read; the commit has no
+// parent if base cannot be read. It keeps work, and is no candidate.
+func (w *Worktree) Rescue(ctx context.Context, message string, by Identity) (Snapshot, error) {
+	return w.snapshot(ctx, snapshotAlone, message, by)
+}
+
+// snapshotMode says what the index of a snapshot is at first.
+type snapshotMode int
+
+const (
+	snapshotKept  snapshotMode = iota // the one that was kept
+	snapshotFresh                     // made of base
+	snapshotAlone                     // empty
+)
+
+// refused reports whether err is git's, and neither the end of ctx nor a full disk.
+func refused(ctx context.Context, err error) bool {
+	e, is := errors.AsType[*gitexec.Error](err)
+	return is && ctx.Err() == nil && e.Code() != schemas.CodeDiskFull
+}
+
+func (w *Worktree) snapshot(ctx context.Context, mode snapshotMode, message string, by Identity) (snap Snapshot, err error) {
 	if w.Lost() {
 		return Snapshot{}, &fs.PathError{Op: "snapshot", Path: w.Path(), Err: fs.ErrNotExist}
 	}
 	if err := w.removeScratch(); err != nil {
 		return Snapshot{}, err
 	}
-	if err := w.finishReset(ctx); err != nil {
-		return Snapshot{}, err
+	if mode != snapshotAlone { // a reset needs base
+		if err := w.finishReset(ctx); err != nil {
+			return Snapshot{}, err
+		}
 	}
-	if err := durable.MkdirAll(w.stateDir(), 0o700); err != nil {
+	if err := w.makeStateDir(); err != nil {
 		return Snapshot{}, err
 	}
 	scratch, err := durable.MkdirTemp(w.stateDir(), "snapshot-")
@@ -71,7 +105,7 @@ func (w *Worktree) Snapshot(ctx context.Context, message string, by Identity) (s
 	}
 	defer func() { err = errors.Join(err, durable.RemoveAll(scratch)) }()
 
-	s := &snapshot{repo: w.repo, base: w.spec.Base, dir: w.Path(), mirror: w.mirror(), scratch: scratch}
+	s := &snapshot{repo: w.repo, base: w.spec.Base, mode: mode, dir: w.Path(), mirror: w.mirror(), scratch: scratch}
 	if err := s.prepare(ctx, w.index(), filepath.Dir(w.gitDir())); err != nil {
 		return Snapshot{}, err
 	}
@@ -107,6 +141,7 @@ func (w *Worktree) pointerIntact() bool {
 type snapshot struct {
 	repo    *gitexec.Repo
 	base    gitstate.OID
+	mode    snapshotMode
 	dir     string // the folder
 	mirror  string // where to copy it to, if need be
 	scratch string
@@ -132,7 +167,13 @@ func (s *snapshot) prepare(ctx context.Context, kept, probe string) (err error) 
 		"core.fsync=objects", "core.fsyncMethod=batch",
 	})
 	s.index = filepath.Join(s.scratch, "index")
-	if s.filters, err = contentFilters(ctx, s.repo, s.base); err != nil {
+	if s.mode == snapshotAlone {
+		s.config = append(s.config, "core.autocrlf=false", "core.eol=lf")
+		s.filters, err = allFilters(ctx, s.repo)
+	} else {
+		s.filters, err = contentFilters(ctx, s.repo, s.base)
+	}
+	if err != nil {
 		return err
 	}
 	if s.tracked, err = s.openIndex(ctx, kept); err != nil {
@@ -157,25 +198,40 @@ func (s *snapshot) prepare(ctx context.Context, kept, probe string) (err error) 
 // openIndex makes s.index a copy of the kept index, or an index of base if there is none that can be
 // read: then git has to read every file.
 func (s *snapshot) openIndex(ctx context.Context, kept string) (map[string]entry, error) {
-	if err := durable.CopyTree(kept, s.index); err == nil {
-		if info, err := os.Lstat(s.index); err == nil {
-			s.since = info.ModTime()
-		}
-		tracked, err := readIndex(ctx, s.repo, s.index)
-		if _, refused := errors.AsType[*gitexec.Error](err); !refused {
+	if s.mode != snapshotFresh {
+		if tracked, err := s.copyIndex(ctx, kept); err != nil || tracked != nil && s.mode == snapshotKept {
+			return tracked, err
+		} else if s.mode == snapshotAlone {
+			// What base tracks, as far as it is known, is still good for one thing: no .gitignore hides it.
+			_, err = s.git(ctx, s.dir, nil, "read-tree", "--empty")
 			return tracked, err
 		}
-		s.since = time.Time{}
-		if err := durable.Remove(s.index); err != nil {
-			return nil, err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
 	}
 	if _, err := s.git(ctx, s.dir, nil, "read-tree", string(s.base)); err != nil {
 		return nil, err
 	}
 	return readIndex(ctx, s.repo, s.index)
+}
+
+// copyIndex makes s.index a copy of the kept index and reads it. Without one, or with one that git cannot
+// read, it does nothing and returns nil.
+func (s *snapshot) copyIndex(ctx context.Context, kept string) (map[string]entry, error) {
+	// Through a link git would write to where it leads.
+	info, err := os.Lstat(kept)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	if err := durable.CopyTree(kept, s.index); err != nil {
+		return nil, err
+	}
+	tracked, err := readIndex(ctx, s.repo, s.index)
+	if refused(ctx, err) {
+		return nil, durable.RemoveAll(s.index)
+	}
+	if s.mode == snapshotKept {
+		s.since = info.ModTime()
+	}
+	return tracked, err
 }
 
 // git runs git on our index with dir as the work tree.
@@ -217,6 +273,9 @@ func (s *snapshot) update(ctx context.Context) error {
 	}
 	slices.Sort(gone)
 	slices.Sort(fresh)
+	if s.mode == snapshotAlone {
+		return s.addAlone(ctx)
+	}
 	if len(s.out.Attributes) > 0 {
 		return s.updateFromMirror(ctx, gone)
 	}
@@ -481,7 +540,11 @@ func (s *snapshot) commit(ctx context.Context, message string, by Identity) erro
 	if s.out.Tree, err = gitstate.ParseOID(strings.TrimSpace(string(out))); err != nil {
 		return err
 	}
+	parent := []string{"-p", string(s.base)}
 	baseTree, err := treeOf(ctx, s.repo, s.base)
+	if s.mode == snapshotAlone && refused(ctx, err) {
+		parent, err = nil, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -491,7 +554,7 @@ func (s *snapshot) commit(ctx context.Context, message string, by Identity) erro
 	}
 	date := "@" + strconv.FormatInt(by.When.Unix(), 10) + " " + by.When.Format("-0700")
 	out, err = s.repo.Run(ctx, gitexec.Call{
-		Args:   []string{"commit-tree", "-p", string(s.base), "-F", "-", string(s.out.Tree)},
+		Args:   slices.Concat([]string{"commit-tree"}, parent, []string{"-F", "-", string(s.out.Tree)}),
 		Stdin:  strings.NewReader(message),
 		Config: append(slices.Clip(s.config), "i18n.commitEncoding=UTF-8"),
 		Env: []string{

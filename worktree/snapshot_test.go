@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/git-spot/git-spot/worktree"
 )
@@ -398,6 +399,18 @@ func TestSnapshotWithoutKeptIndex(t *testing.T) {
 		"empty":        `: > spot/run-1/index`,
 		"corrupt":      `echo DIRC-garbage > spot/run-1/index`,
 		"stale copies": `mkdir spot/run-1/snapshot-1; touch spot/run-1/snapshot-1/index.lock spot/run-1/index.lock`,
+		// What a worker can put in its place.
+		"names an object that is not there": `
+			export GIT_DIR=$PWD GIT_WORK_TREE=.. GIT_INDEX_FILE=$PWD/spot/run-1/index
+			git update-index --add --cacheinfo 100644,1234567890123456789012345678901234567890,z
+			git update-index --skip-worktree z`,
+		"folder":         `rm spot/run-1/index; mkdir spot/run-1/index; touch spot/run-1/index/x`,
+		"FIFO":           `rm spot/run-1/index; mkfifo spot/run-1/index`,
+		"link":           `mv spot/run-1/index elsewhere; ln -s $PWD/elsewhere spot/run-1/index`,
+		"in no folder":   `rm -r spot/run-1; echo x > spot/run-1`,
+		"foreign mark":   `echo x > spot/run-1/reset`,
+		"mark is a FIFO": `mkfifo spot/run-1/reset`,
+		"mark is a file": `mkdir spot/run-1/reset; touch spot/run-1/reset/x`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -407,6 +420,48 @@ func TestSnapshotWithoutKeptIndex(t *testing.T) {
 			write(t, b.path("y.o"), "ignored\n")
 			if got, want := b.changes(b.snapshot().Commit), "M src/a.txt"; got != want {
 				t.Errorf("changes %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// The tree of a Reset that was killed may be gone by the time it is finished.
+func TestResetToATreeThatIsGone(t *testing.T) {
+	t.Parallel()
+	b := prepare(t, newRepo(t))
+	write(t, b.path("src/a.txt"), "x\n")
+	write(t, filepath.Join(b.repo.CommonDir, "spot/run-1/reset"), strings.Repeat("1234567890", 4))
+	if snap := b.snapshot(); snap.Commit != b.spec.Base {
+		t.Errorf("changes %q, want none", b.changes(snap.Commit))
+	}
+}
+
+// When objects of base are gone, what the folder holds can still be kept.
+func TestRescue(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]string{
+		"nothing is gone":             `true`,
+		"a blob":                      `o=$(git rev-parse HEAD:README); rm objects/${o%??????????????????????????????????????}/${o#??}`,
+		"all":                         `rm -r objects/??`,
+		"all, and the kept index too": `rm -r objects/?? spot/run-1/index`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := prepare(t, newRepo(t))
+			sh(t, b.w.Path(), `echo x > src/new; echo '* text eol=crlf' > .gitattributes; printf 'a\r\nb\n' > src/a.txt; rm src/b.txt; echo y > y.o`)
+			sh(t, b.repo.CommonDir, spoil)
+			by := worktree.Identity{Name: "A", Email: "a@example.org", When: time.Unix(1767315845, 0)}
+			snap, err := b.w.Rescue(t.Context(), "kept", by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := git(t, b.dir, "ls-tree", "-r", "--name-only", string(snap.Commit))
+			want := ".gitattributes\n.gitignore\nREADME\nlink\nsrc/a.txt\nsrc/new\ntests/check.sh"
+			if got != want {
+				t.Errorf("kept\n%s\nwant\n%s", got, want)
+			}
+			if got := sh(t, b.dir, "git cat-file blob "+string(snap.Commit)+":src/a.txt | od -An -c | tr -d ' '"); got != `a\r\nb\n` {
+				t.Errorf("src/a.txt is kept as %s", got)
 			}
 		})
 	}

@@ -32,7 +32,7 @@ func findSource(ctx context.Context, repo *gitexec.Repo, branch gitstate.Ref) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkDetached(); err != nil {
+	if err := s.checkDetached(repo); err != nil {
 		return nil, err
 	}
 	var found []string
@@ -114,7 +114,7 @@ func readGitFile(path string) string {
 
 // checkDetached looks for a checkout that has let go of the branch only for the time of a rebase or
 // bisect, and will come back to it.
-func (s *source) checkDetached() error {
+func (s *source) checkDetached(repo *gitexec.Repo) error {
 	dirs := []string{s.repo.CommonDir}
 	linked, err := os.ReadDir(filepath.Join(s.repo.CommonDir, "worktrees"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -128,12 +128,27 @@ func (s *source) checkDetached() error {
 		for _, file := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"} {
 			data, err := os.ReadFile(filepath.Join(dir, file))
 			if err == nil && slices.Contains(names, strings.TrimSpace(string(data))) {
-				s.repo.WorkTree = dir
+				s.repo.WorkTree = checkoutOf(repo, dir)
 				return s.error(schemas.CodeSourceDirty, "a rebase or bisect of the branch is in progress")
 			}
 		}
 	}
 	return nil
+}
+
+// checkoutOf is the folder of the checkout whose git directory is dir, or dir if nobody knows.
+func checkoutOf(repo *gitexec.Repo, dir string) string {
+	if dir == repo.CommonDir {
+		if path := mainCheckout(repo, filepath.Dir(dir)); path != "" {
+			return path
+		}
+		return dir
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "gitdir"))
+	if path := strings.TrimSpace(string(data)); err == nil && filepath.IsAbs(path) {
+		return filepath.Dir(path)
+	}
+	return dir
 }
 
 // at returns the commit of the branch, "" if there is none.

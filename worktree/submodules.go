@@ -135,13 +135,16 @@ func hasCommit(ctx context.Context, repo *gitexec.Repo, commit gitstate.OID) boo
 	return err == nil
 }
 
+// submodulesLimit is how much of submodulesFile is read, in bytes.
+const submodulesLimit = 16 << 20
+
 // submodulesFile holds, by path, what the folders of submodules looked like after the checkout.
 func (w *Worktree) submodulesFile() string { return filepath.Join(w.stateDir(), "submodules") }
 
 // recordSubmodules writes submodulesFile.
 func (w *Worktree) recordSubmodules(paths []string) error {
 	if len(paths) == 0 {
-		return durable.Remove(w.submodulesFile())
+		return durable.RemoveAll(w.submodulesFile())
 	}
 	states := map[string]string{}
 	for _, path := range paths {
@@ -155,7 +158,7 @@ func (w *Worktree) recordSubmodules(paths []string) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(w.submodulesFile(), data, 0o600)
+	return durable.Replace(w.submodulesFile(), data, 0o600)
 }
 
 // changedSubmodules returns the submodules whose folders are not as they were after the checkout: what
@@ -164,16 +167,17 @@ func (w *Worktree) changedSubmodules(paths map[string]bool) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	data, err := os.ReadFile(w.submodulesFile())
+	data, err := durable.ReadFile(w.submodulesFile(), submodulesLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrInvalid) {
 		return nil, err
 	}
+	// What recordSubmodules did not write knows none of them, so that all are reported.
 	var states map[string]string
-	if err := json.Unmarshal(data, &states); err != nil {
-		return nil, fmt.Errorf("read %q: %w", w.submodulesFile(), err)
+	if json.Unmarshal(data, &states) != nil {
+		states = nil
 	}
 	var changed []string
 	for path := range paths {

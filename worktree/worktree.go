@@ -15,7 +15,6 @@ package worktree
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -83,6 +82,14 @@ func (w *Worktree) stateDir() string {
 	return filepath.Join(w.repo.CommonDir, "spot", string(w.spec.ID))
 }
 
+// makeStateDir makes stateDir, whatever a worker has put in its place.
+func (w *Worktree) makeStateDir() error {
+	if err := durable.Folder(filepath.Dir(w.stateDir()), 0o777); err != nil {
+		return err
+	}
+	return durable.Folder(w.stateDir(), 0o700)
+}
+
 // index is the index of base as it was right after the checkout. It is never updated: a later index
 // could hold stat data that a worker chose. A file's change time is not the worker's to choose, so
 // whatever was written after the checkout differs from this one.
@@ -99,14 +106,17 @@ func (w *Worktree) pointer() string { return "gitdir: " + w.gitDir() + "\n" }
 // *CheckoutError if git cannot fill the folder. If it fails, nothing of it is left.
 func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (_ *Worktree, err error) {
 	w := Open(repo, spec)
-	for _, dir := range []string{spec.Root, filepath.Dir(w.gitDir()), w.stateDir()} {
+	for _, dir := range []string{spec.Root, filepath.Dir(w.gitDir())} {
 		err := durable.MkdirAll(dir, 0o700)
-		if _, coded := errors.AsType[schemas.Coded](err); err != nil && !coded && dir != w.stateDir() {
+		if _, coded := errors.AsType[schemas.Coded](err); err != nil && !coded {
 			err = &RootError{Root: spec.Root, Detail: err.Error()}
 		}
 		if err != nil {
 			return nil, err
 		}
+	}
+	if err := w.makeStateDir(); err != nil {
+		return nil, err
 	}
 	if err := durable.Mkdir(w.Path(), 0o755); err != nil {
 		return nil, err
@@ -171,7 +181,8 @@ func (w *Worktree) fill(ctx context.Context, f filters, tree gitstate.OID) (c *c
 	if err := stamp(index, filepath.Join(w.Path(), ".git")); err != nil {
 		return nil, err
 	}
-	return c, durable.Rename(index, w.index())
+	// A rename would not replace a folder.
+	return c, errors.Join(durable.RemoveAll(w.index()), durable.Rename(index, w.index()))
 }
 
 // stamp makes the change time of the file last the modification time of index: see snapshot.touched. It
@@ -207,10 +218,10 @@ func (w *Worktree) Reset(ctx context.Context, tree gitstate.OID) error {
 	if w.Lost() {
 		return &fs.PathError{Op: "reset", Path: w.Path(), Err: fs.ErrNotExist}
 	}
-	if err := durable.MkdirAll(w.stateDir(), 0o700); err != nil {
+	if err := w.makeStateDir(); err != nil {
 		return err
 	}
-	if err := durable.WriteFile(w.resetMark(), []byte(tree), 0o600); err != nil {
+	if err := durable.Replace(w.resetMark(), []byte(tree), 0o600); err != nil {
 		return err
 	}
 	if err := openUp(w.Path()); err != nil {
@@ -242,20 +253,30 @@ func (w *Worktree) Reset(ctx context.Context, tree gitstate.OID) error {
 	return durable.Remove(w.resetMark())
 }
 
-// finishReset goes on with a Reset that was killed.
+// finishReset goes on with a Reset that was killed. A mark that Reset cannot have written is somebody
+// else's, and no reset is under way. If the tree is gone that the folder was to become, it becomes base:
+// what is left in it is not worth more than what Reset was to remove.
 func (w *Worktree) finishReset(ctx context.Context) error {
-	tree, err := os.ReadFile(w.resetMark())
+	mark, err := durable.ReadFile(w.resetMark(), 1<<10)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	foreign := errors.Is(err, fs.ErrInvalid)
+	if err != nil && !foreign {
+		return err
+	}
+	tree, err := gitstate.ParseOID(string(mark))
+	if foreign || err != nil {
+		return durable.RemoveAll(w.resetMark())
+	}
+	_, err = w.repo.Run(ctx, gitexec.Call{Args: []string{"cat-file", "-e", string(tree) + "^{tree}"}})
+	if refused(ctx, err) {
+		tree, err = treeOf(ctx, w.repo, w.spec.Base)
 	}
 	if err != nil {
 		return err
 	}
-	oid, err := gitstate.ParseOID(string(tree))
-	if err != nil {
-		return fmt.Errorf("read %q: %w", w.resetMark(), err)
-	}
-	return w.Reset(ctx, oid)
+	return w.Reset(ctx, tree)
 }
 
 // Remove deletes the folder, its private git directory and what git spot keeps about it. What is gone
@@ -303,10 +324,10 @@ func removeEmpty(dir string) {
 
 // removeScratch deletes what killed calls left.
 func (w *Worktree) removeScratch() error {
-	entries, err := os.ReadDir(w.stateDir())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if info, err := os.Stat(w.stateDir()); err != nil || !info.IsDir() {
+		return nil // nothing of ours can be there
 	}
+	entries, err := os.ReadDir(w.stateDir())
 	if err != nil {
 		return err
 	}

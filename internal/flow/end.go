@@ -13,6 +13,7 @@ import (
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/durable"
+	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/verify"
 	"github.com/git-spot/git-spot/worktree"
@@ -441,7 +442,12 @@ func (s *Session) pin(ctx context.Context, phase *gitstate.Phase) ([]gitstate.Re
 	if st.Worktree == "" || s.worktreeOf(&phase.Run).Lost() {
 		return nil, "", nil
 	}
-	snap, err := s.snapshot(ctx, &phase.Run, fmt.Sprintf("what the worktree of run %s held", phase.ID))
+	message := fmt.Sprintf("what the worktree of run %s held", phase.ID)
+	snap, err := s.snapshot(ctx, &phase.Run, message)
+	if git, refused := errors.AsType[*gitexec.Error](err); refused && git.Code() != schemas.CodeDiskFull && ctx.Err() == nil {
+		// Base cannot be read any more. The run must come to an end all the same.
+		snap, err = s.rescue(ctx, &phase.Run, message)
+	}
 	if err != nil {
 		return nil, "", err
 	}

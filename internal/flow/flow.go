@@ -18,6 +18,7 @@ import (
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/config"
+	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/verify"
@@ -56,17 +57,35 @@ func (s *Session) Contract(ctx context.Context, run *gitstate.Run) (*schemas.Con
 
 // snapshot writes what the worktree of a run holds as a commit on base.
 func (s *Session) snapshot(ctx context.Context, run *gitstate.Run, message string) (worktree.Snapshot, error) {
+	return s.writeSnapshot(ctx, s.worktreeOf(run).Snapshot, message)
+}
+
+// rescue is snapshot for when base cannot be read.
+func (s *Session) rescue(ctx context.Context, run *gitstate.Run, message string) (worktree.Snapshot, error) {
+	return s.writeSnapshot(ctx, s.worktreeOf(run).Rescue, message)
+}
+
+func (s *Session) writeSnapshot(ctx context.Context, write func(context.Context, string, worktree.Identity) (worktree.Snapshot, error), message string) (worktree.Snapshot, error) {
 	by, err := s.Ledger.Signature(ctx)
 	if err != nil {
 		return worktree.Snapshot{}, err
 	}
-	return s.worktreeOf(run).Snapshot(gitstate.WithSync(ctx), message, worktree.Identity{Name: by.Name, Email: by.Email, When: by.When})
+	return write(gitstate.WithSync(ctx), message, worktree.Identity{Name: by.Name, Email: by.Email, When: by.When})
 }
 
 // liveFolder holds what grows while a turn runs, and the private index. It can be deleted at any time
 // without losing a finished step.
 func (s *Session) liveFolder(id gitstate.RunID) string {
 	return filepath.Join(s.Repo.CommonDir, "spot", string(id))
+}
+
+// makeLiveFolder makes liveFolder, whatever a worker has put in its place.
+func (s *Session) makeLiveFolder(id gitstate.RunID) error {
+	live := s.liveFolder(id)
+	if err := durable.Folder(filepath.Dir(live), 0o777); err != nil {
+		return err
+	}
+	return durable.Folder(live, 0o700)
 }
 
 // LogPath is the live log of a run's turn for people.

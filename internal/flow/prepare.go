@@ -217,8 +217,8 @@ func (s *Session) ResolveBase(ctx context.Context, revision string) (Base, error
 		return Base{}, &UnbornError{Head: "HEAD"}
 	}
 	oid, err := gitstate.ParseOID(commit)
-	if err != nil {
-		return Base{}, err
+	if err != nil { // git has more to say of ^main
+		return Base{}, &RevisionError{Revision: name}
 	}
 	base := Base{Commit: oid}
 	var ref string

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/git-spot/git-spot/gitstate"
-	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/worktree"
 )
@@ -50,35 +49,6 @@ func (s *Session) undoTampering(ctx context.Context, before *worktree.Fingerprin
 	return c, err
 }
 
-// ledgers are the refs of all runs.
-func (s *Session) ledgers(ctx context.Context) ([]gitstate.RefValue, error) {
-	return s.Ledger.Store().Refs(ctx, string(gitstate.RunRef("")))
-}
-
-// restoreLedgers brings back the ledgers that were there before and are not now, and names them. No
-// command of git spot takes one away.
-func (s *Session) restoreLedgers(ctx context.Context, before []gitstate.RefValue) (restored []string, err error) {
-	now, err := s.ledgers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	there := map[gitstate.Ref]bool{}
-	for _, ref := range now {
-		there[ref.Ref] = true
-	}
-	for _, was := range before {
-		if was.Err != nil || there[was.Ref] {
-			continue
-		}
-		err := s.Ledger.Store().Update(ctx, []gitstate.RefUpdate{{Ref: was.Ref, New: was.OID, Old: gitstate.ZeroOID}})
-		if _, raced := errors.AsType[*gitstate.ConflictError](err); err != nil && !raced {
-			return restored, err
-		}
-		restored = append(restored, string(was.Ref))
-	}
-	return restored, nil
-}
-
 // fingerprintPath holds the repository's fingerprint while a turn is not yet recorded, for whoever goes
 // on after a kill.
 func (s *Session) fingerprintPath(id gitstate.RunID) string {
@@ -92,7 +62,7 @@ func (s *Session) keepFingerprint(ctx context.Context, id gitstate.RunID) (*work
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.MkdirAll(s.liveFolder(id), 0o700); err != nil {
+	if err := s.makeLiveFolder(id); err != nil {
 		return nil, err
 	}
 	return f, f.Save(s.fingerprintPath(id))

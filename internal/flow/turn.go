@@ -146,7 +146,7 @@ type turn struct {
 	prompt   string
 	base     worktree.Snapshot // what the worktree held before the turn
 	before   *worktree.Fingerprint
-	ledgers  []gitstate.RefValue // of the other runs
+	ledgers  []gitstate.RefValue
 	scratch  string
 	events   *os.File
 	log      *os.File
@@ -209,7 +209,6 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 	if t.ledgers, err = s.ledgers(ctx); err != nil {
 		return nil, err
 	}
-	t.ledgers = slices.DeleteFunc(t.ledgers, func(ref gitstate.RefValue) bool { return ref.Ref == gitstate.RunRef(phase.ID) })
 	return t, nil
 }
 
@@ -266,7 +265,7 @@ func (t *turn) start(ctx context.Context, req turnRequest) error {
 // openLogs starts the live logs of the attempt and the private folders of the worker.
 func (t *turn) openLogs() error {
 	live := t.s.liveFolder(t.phase.ID)
-	if err := durable.MkdirAll(live, 0o700); err != nil {
+	if err := t.s.makeLiveFolder(t.phase.ID); err != nil {
 		return err
 	}
 	for name, f := range map[string]**os.File{"events.jsonl": &t.events, "worker.log": &t.log} {
@@ -288,12 +287,14 @@ func (t *turn) openLogs() error {
 }
 
 // tempDir is where workers get their private folders: not below the worktrees, whose paths can be too
-// long for the sockets that programs make there.
+// long for the sockets that programs make there. A TMPDIR that is relative is another folder for the
+// worker, and one that does not exist is none.
 func (s *Session) tempDir() string {
-	if dir := s.Getenv("TMPDIR"); filepath.IsAbs(dir) {
+	dir := s.Getenv("TMPDIR")
+	if info, err := os.Stat(dir); err == nil && info.IsDir() && filepath.IsAbs(dir) {
 		return dir
 	}
-	return os.TempDir()
+	return "/tmp"
 }
 
 // scratchPrefix begins the names of the private folders of a run's workers, and no others.
@@ -508,8 +509,7 @@ func (t *turn) settleRepository(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := gitstate.RefValue{Ref: gitstate.RunRef(t.phase.ID), OID: t.phase.Head}
-	restored, err := t.s.restoreLedgers(ctx, append(slices.Clip(t.ledgers), own))
+	restored, err := t.s.restoreLedgers(ctx, t.ledgers, t.phase)
 	t.receipt.Tampered = append(t.receipt.Tampered, restored...)
 	return err
 }

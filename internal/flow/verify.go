@@ -216,7 +216,11 @@ func (p *proof) runInRoom(ctx context.Context) (err error) {
 		defer cancel()
 		return errors.Join(beforeErr, room.Close(settling))
 	}
-	if err = p.furnish(ctx, room); err == nil {
+	ledgers, err := s.ledgers(ctx)
+	if err == nil {
+		err = p.furnish(ctx, room)
+	}
+	if err == nil {
 		err = p.runCommands(ctx, room)
 	}
 	settling, cancel := surviving(ctx)
@@ -224,12 +228,14 @@ func (p *proof) runInRoom(ctx context.Context) (err error) {
 	var undoErr, closeErr error
 	wg.Go(func() { closeErr = room.Close(settling) })
 	p.change, undoErr = s.undoTampering(settling, before)
+	restored, restoreErr := s.restoreLedgers(settling, ledgers, p.phase)
+	p.change.tampered = bounded(append(p.change.tampered, restored...))
 	wg.Wait()
 	p.v.Warnings = append(p.v.Warnings, p.change.warnings...)
 	if len(p.change.tampered) > 0 {
 		p.v.Gates = verify.Tampered(p.v.Gates, p.change.tampered)
 	}
-	return errors.Join(err, undoErr, closeErr)
+	return errors.Join(err, undoErr, restoreErr, closeErr)
 }
 
 // furnish puts into the room what is not from the candidate's tree.
