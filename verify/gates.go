@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -64,13 +65,82 @@ func gateOf(code schemas.Code) gate {
 // judge is a subject with what several gates need of it.
 type judge struct {
 	Subject
-	trees  *trees
-	base   gitstate.OID // tree of the base commit, read by baseTree
-	locked *Matcher
+	trees     *trees
+	base      gitstate.OID // tree of the base commit, read by baseTree
+	locked    *Matcher
+	forbidden []pattern
+	linksErr  error // of lockThroughLinks: locked and forbidden are not complete
 }
 
 func newJudge(s Subject) *judge {
-	return &judge{Subject: s, trees: newTrees(s.Objects), locked: Locked(s.Contract, s.AlwaysLocked)}
+	j := &judge{Subject: s, trees: newTrees(s.Objects), locked: Locked(s.Contract, s.AlwaysLocked)}
+	for _, p := range s.Contract.ForbiddenPaths {
+		j.forbidden = append(j.forbidden, foldedPattern(p, "forbiddenPaths of the contract"))
+	}
+	return j
+}
+
+// lockThroughLinks adds to what is locked and forbidden where the names lead: a pattern that goes through a
+// link of base means what is behind the link, by its own name too.
+func (j *judge) lockThroughLinks(ctx context.Context) error {
+	for _, list := range []struct {
+		globs []string
+		why   string
+		to    *[]pattern
+	}{
+		{j.Contract.LockedPaths, "lockedPaths of the contract, through a link", &j.locked.named},
+		{j.AlwaysLocked, "spot.alwaysLockedPath, through a link", &j.locked.named},
+		{j.Contract.ForbiddenPaths, "forbiddenPaths of the contract, through a link", &j.forbidden},
+	} {
+		for _, glob := range list.globs {
+			fixed, rest := doublestar.SplitPattern(strings.Trim(glob, "/"))
+			if !strings.ContainsAny(rest, globChars) {
+				fixed, rest = path.Join(fixed, rest), ""
+			}
+			if fixed == "." {
+				continue
+			}
+			base, err := j.baseTree(ctx)
+			if err != nil {
+				return err
+			}
+			p, err := j.trees.follow(ctx, base, fixed)
+			if err != nil {
+				return err
+			}
+			if len(p.links) == 0 || p.outside != "" || p.path == "" {
+				continue
+			}
+			there := escapeGlob(p.path)
+			switch {
+			case rest != "":
+				*list.to = append(*list.to, foldedPattern(there+"/"+rest, list.why))
+			case there != p.path: // not read as a name, which also means what is below it
+				*list.to = append(*list.to, foldedPattern(there, list.why), foldedPattern(there+"/**", list.why))
+			default:
+				*list.to = append(*list.to, foldedPattern(there, list.why))
+			}
+		}
+	}
+	return nil
+}
+
+// globChars are the characters that make a pattern more than a name.
+const globChars = `*?[{\`
+
+// escapeGlob is a pattern for the path alone.
+func escapeGlob(path string) string {
+	if !strings.ContainsAny(path, globChars) {
+		return path
+	}
+	var b strings.Builder
+	for i := range len(path) {
+		if strings.IndexByte(`*?[]{}\`, path[i]) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
 }
 
 func (j *judge) baseTree(ctx context.Context) (gitstate.OID, error) {
@@ -88,6 +158,7 @@ func (j *judge) baseTree(ctx context.Context) (gitstate.OID, error) {
 // needs is red and says so, so that the only error is the cause of ctx's end.
 func Gates(ctx context.Context, s Subject) ([]schemas.GateResult, error) {
 	j := newJudge(s)
+	j.linksErr = j.lockThroughLinks(ctx)
 	table := gates()
 	rows := make([]schemas.GateResult, 0, len(table))
 	for _, g := range table {
@@ -177,6 +248,9 @@ func Overlays(ctx context.Context, s Subject) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := j.lockThroughLinks(ctx); err != nil {
+		return nil, err
+	}
 	paths, err := j.scripts(ctx)
 	if err != nil {
 		return nil, err
@@ -221,6 +295,9 @@ func checkEmpty(_ context.Context, j *judge) (finding, error) {
 }
 
 func checkLocked(_ context.Context, j *judge) (finding, error) {
+	if j.linksErr != nil {
+		return finding{}, j.linksErr
+	}
 	var f finding
 	for _, c := range j.Diff.Changes {
 		if why, locked := j.locked.Match(c.Path); locked {
@@ -232,16 +309,15 @@ func checkLocked(_ context.Context, j *judge) (finding, error) {
 }
 
 func checkForbidden(_ context.Context, j *judge) (finding, error) {
-	var patterns []pattern
-	for _, p := range j.Contract.ForbiddenPaths {
-		patterns = append(patterns, foldedPattern(p, "forbiddenPaths of the contract"))
+	if j.linksErr != nil {
+		return finding{}, j.linksErr
 	}
 	var f finding
 	for _, c := range j.Diff.Changes {
 		folded := fold(c.Path)
-		why, matched := matchAny(patterns, folded)
+		why, matched := matchAny(j.forbidden, folded)
 		if !matched {
-			why, matched = matchAny(patterns, trim(folded))
+			why, matched = matchAny(j.forbidden, trim(folded))
 		}
 		if !matched && gitName(c.Path) {
 			why, matched = "some file systems take it for .git", true
@@ -275,11 +351,65 @@ func (f *finding) say(path, why string) {
 	}
 }
 
-func checkNested(_ context.Context, j *judge) (finding, error) {
-	if len(j.Nested) == 0 {
-		return finding{}, nil
+func checkNested(ctx context.Context, j *judge) (finding, error) {
+	if len(j.Nested) > 0 {
+		return finding{red: true, paths: slices.Clone(j.Nested), message: "the worktree holds another repository; its files are not in the candidate"}, nil
 	}
-	return finding{red: true, paths: slices.Clone(j.Nested), message: "the worktree holds another repository; its files are not in the candidate"}, nil
+	return j.gitDirs(ctx)
+}
+
+// gitDirs finds folders of the candidate that git takes for a bare repository, as far as the change has a
+// part in that: whoever runs git in one, and be it the prompt of a shell, executes what its config and hooks
+// say.
+func (j *judge) gitDirs(ctx context.Context) (finding, error) {
+	var f finding
+	seen := make(map[string]bool)
+	for _, c := range j.Diff.Changes {
+		if c.NewMode == modeNone || j.locked.unlock[c.Path] {
+			continue
+		}
+		parts := strings.Split(c.Path, "/")
+		for i := range parts {
+			folder := strings.Join(parts[:i], "/")
+			if seen[folder] || !slices.Contains(gitDirParts, fold(parts[i])) {
+				continue
+			}
+			seen[folder] = true
+			is, err := j.isGitDir(ctx, parts[:i])
+			if err != nil {
+				return finding{}, err
+			}
+			if is {
+				if folder == "" {
+					folder = "."
+				}
+				f.paths = append(f.paths, folder)
+				f.say(folder, "git takes it for a repository")
+			}
+		}
+	}
+	return f, nil
+}
+
+// gitDirParts are what makes a folder a git directory, and what git executes by it.
+var gitDirParts = []string{"head", "objects", "refs", "commondir", "config", "config.worktree", "hooks"}
+
+// isGitDir reports whether a folder of the candidate has what git looks for; see is_git_directory in git's
+// setup.c. On some file systems case does not matter.
+func (j *judge) isGitDir(ctx context.Context, folder []string) (bool, error) {
+	e, found, err := j.trees.lookup(ctx, j.Diff.Tree, folder)
+	if err != nil || !found || e.Mode != modeTree {
+		return false, err
+	}
+	entries, err := j.trees.entries(ctx, e.OID)
+	if err != nil {
+		return false, err
+	}
+	has := make(map[string]bool)
+	for name := range entries {
+		has[fold(name)] = true
+	}
+	return has["head"] && (has["objects"] && has["refs"] || has["commondir"]), nil
 }
 
 func checkSubmodules(_ context.Context, j *judge) (finding, error) {

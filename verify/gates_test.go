@@ -100,6 +100,15 @@ func TestGates(t *testing.T) {
 		{".git with dots and blanks", tree{".git . /config": "1\n"}, nil, []schemas.Code{schemas.CodePathForbidden}},
 		{".git with a stream", tree{".git::$INDEX_ALLOCATION/config": "1\n"}, nil, []schemas.Code{schemas.CodePathForbidden}},
 		{".git behind a backslash", tree{"src\\.Git \\config": "1\n"}, nil, []schemas.Code{schemas.CodePathForbidden}},
+		{"bare repository", tree{"src/r/HEAD": "ref: x\n", "src/r/objects/x": "", "src/r/refs/x": "", "src/r/config": "\n"}, nil, []schemas.Code{schemas.CodeNestedRepository}},
+		{"bare repository in another case", tree{"src/r/Head": "ref: x\n", "src/r/OBJECTS": link("."), "src/r/Refs/x": ""}, nil, []schemas.Code{schemas.CodeNestedRepository}},
+		{"repository that borrows another", tree{"src/HEAD": "ref: x\n", "src/commondir": "../r\n"}, nil, []schemas.Code{schemas.CodeNestedRepository}},
+		{"all of it is a repository", tree{"HEAD": "ref: x\n", "objects/x": "", "refs/x": ""}, nil, []schemas.Code{schemas.CodeNestedRepository}},
+		{"half a repository", tree{"src/r/HEAD": "ref: x\n", "src/r/objects/x": "", "src/config": "", "src/hooks/x": ""}, nil, nil},
+		{"unlocked repository", tree{"src/HEAD": "ref: x\n", "src/commondir": "../r\n"}, func(s *verify.Subject) {
+			s.Contract.Unlock = []string{"src/HEAD", "src/commondir"}
+		}, nil},
+
 		{"names that only begin so", tree{".github/x": "1\n", ".gitkeep": "", "src/.gitignore": "x\n", "git~2": "", "a.git/x": ""}, nil, nil},
 
 		{"locked", tree{"tests/check.sh": "1\n"}, lock("tests/**"), []schemas.Code{schemas.CodeLockedPathChanged}},
@@ -112,6 +121,12 @@ func TestGates(t *testing.T) {
 		{"locked folder with a slash", tree{"tests/deep/x": "1\n"}, lock("tests/"), []schemas.Code{schemas.CodeLockedPathChanged}},
 		{"locked in another case", tree{"Tests/CHECK.sh": "1\n"}, lock("tests/check.sh"), []schemas.Code{schemas.CodeLockedPathChanged}},
 		{"locked, not ASCII", tree{"docs/naïve file.txt": "1\n"}, lock("docs/naïve file.txt"), []schemas.Code{schemas.CodeLockedPathChanged}},
+		{"locked through a link", tree{"src/a.txt": "1\n"}, lock("lib/**"), []schemas.Code{schemas.CodeLockedPathChanged}},
+		{"locked through a link, by name", tree{"src/a.txt": "1\n"}, lock("lib/a.txt"), []schemas.Code{schemas.CodeLockedPathChanged}},
+		{"locked through a link, all of it", tree{"src/new": "1\n"}, lock("lib"), []schemas.Code{schemas.CodeLockedPathChanged}},
+		{"locked through a link, another file", tree{"src/a.txt": "1\n"}, lock("lib/b*"), nil},
+		{"always locked through a link", tree{"src/a.txt": "1\n"}, func(s *verify.Subject) { s.AlwaysLocked = []string{"lib/[a]*"} }, []schemas.Code{schemas.CodeLockedPathChanged}},
+		{"forbidden through a link", tree{"src/a.txt": "1\n"}, forbidden("lib/a.*"), []schemas.Code{schemas.CodePathForbidden}},
 		{"always locked", tree{"src/a.txt": "1\n"}, func(s *verify.Subject) { s.AlwaysLocked = []string{"src/A*"} }, []schemas.Code{schemas.CodeLockedPathChanged}},
 		{"unlock does not open what the contract locks", tree{"src/a.txt": "1\n"}, func(s *verify.Subject) {
 			s.Contract.LockedPaths, s.Contract.Unlock = []string{"src/a.txt"}, []string{"src/a.txt"}
@@ -156,6 +171,18 @@ func forbidden(patterns ...string) func(*verify.Subject) {
 
 func lock(patterns ...string) func(*verify.Subject) {
 	return func(s *verify.Subject) { s.Contract.LockedPaths = patterns }
+}
+
+// A bare repository that is content of base stays, and what git executes in it does not change.
+func TestGitDirOfBase(t *testing.T) {
+	t.Parallel()
+	base := tree{"r.git/HEAD": "ref: x\n", "r.git/objects/x": "", "r.git/refs/x": "", "r.git/config": "", "r.git/description": "x\n", "a": "x\n"}
+	for path, red := range map[string]bool{"a": false, "r.git/description": false, "r.git/config": true, "r.git/hooks/pre-commit": true} {
+		got := row(t, newSubject(t, base, base.with(tree{path: "1\n"})), schemas.CodeNestedRepository)
+		if got.OK == red {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
 }
 
 func TestSymlinks(t *testing.T) {

@@ -145,7 +145,7 @@ type pattern struct {
 
 func foldedPattern(glob, why string) pattern {
 	glob = strings.TrimSuffix(strings.TrimPrefix(fold(glob), "./"), "/")
-	return pattern{glob: glob, why: why, literal: !strings.ContainsAny(glob, `*?[{\`)}
+	return pattern{glob: glob, why: why, literal: !strings.ContainsAny(glob, globChars)}
 }
 
 // matchAny is for what must not be touched: a pattern that cannot be parsed matches everything.

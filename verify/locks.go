@@ -72,7 +72,7 @@ func Locks() []Lock {
 
 		{"python", "the test runner loads it", []string{
 			"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "tox.toml", "toxfile.py", "setup.cfg",
-			"noxfile.py", ".coveragerc", ".coveragerc.*", "nose.cfg", ".noserc", "unittest.cfg", ".testr.conf", ".stestr.conf", "behave.ini", ".behaverc",
+			"noxfile.py", "hatch.toml", ".coveragerc", ".coveragerc.*", "nose.cfg", "nose2.cfg", ".noserc", "unittest.cfg", ".testr.conf", ".stestr.conf", "behave.ini", ".behaverc",
 		}},
 		{"python", "the interpreter loads it before anything else", []string{
 			"sitecustomize.py", "usercustomize.py", "*.pth", "*.egg-link", "*.dist-info/**", "*.egg-info/**", "pyvenv.cfg",

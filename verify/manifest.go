@@ -21,9 +21,13 @@ const manifestName = "package.json"
 // maxManifestDepth bounds the nesting of values; npm's own are four deep.
 const maxManifestDepth = 64
 
-// frozenKeys decide what npm and the test runners execute.
+// frozenKeys decide what npm and the test runners execute. Those of the second line stand for files that are
+// locked by default: what can be in .babelrc can be here, too.
 func frozenKeys() []string {
-	return []string{"scripts", "jest", "vitest", "mocha", "ava", "nyc", "c8", "workspaces", "packageManager"}
+	return []string{
+		"scripts", "jest", "vitest", "mocha", "ava", "nyc", "c8", "workspaces", "packageManager",
+		"babel", "tap", "husky", "lint-staged", "simple-git-hooks", "commitlint", "eslintConfig", "prettier", "stylelint", "xo", "nx",
+	}
 }
 
 // checkScripts guards what the verification executes: the files that its commands name, and the

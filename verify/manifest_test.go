@@ -28,6 +28,7 @@ func TestManifest(t *testing.T) {
 		{"scripts null", base, `{"name":"x","scripts":null,"jest":{"bail":1}}`, true},
 		{"runner configuration", base, strings.Replace(base, `"bail":1`, `"bail":0`, 1), true},
 		{"runner configuration added", base, strings.Replace(base, `"name"`, `"c8":{},"name"`, 1), true},
+		{"compiler of the tests", base, strings.Replace(base, `"name"`, `"babel":{"plugins":["./x"]},"name"`, 1), true},
 		{"number became text", base, strings.Replace(base, `"bail":1`, `"bail":"1"`, 1), true},
 		{"escaped key", base, strings.Replace(base, `"name":"x"`, `"voc":{},"\u006docha":{}`, 1), true},
 		{"key twice", base, strings.Replace(base, `"name":"x"`, `"name":"x","scripts":{"test":"true"}`, 1), true},
