@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/git-spot/git-spot/schemas"
 )
@@ -26,11 +27,13 @@ func (e *MessageError) Code() schemas.Code { return schemas.CodeUsage }
 
 // Message returns message, byte for byte, followed by the trailers Spot-Run, Spot-Diff-Sha256 and
 // Assisted-by. They join a block of trailers that the message ends with; otherwise an empty line comes
-// first. A message that is blank or has a NUL is a *MessageError.
+// first. A message that is blank, has a NUL or is not UTF-8 is a *MessageError.
 func Message(message string, t Trailers) (string, error) {
 	switch {
 	case strings.ContainsRune(message, 0):
 		return "", &MessageError{Problem: "it has a NUL"}
+	case !utf8.ValidString(message):
+		return "", &MessageError{Problem: "it is not UTF-8"} // git would not write these bytes
 	case blank(message):
 		return "", &MessageError{Problem: "it is empty"}
 	}

@@ -46,8 +46,6 @@ func TestMessage(t *testing.T) {
 		{"comment after trailers", "Add a\n\nFixes: 12\n# x\n", with("Fixes: 12"), ""},
 		{"URL", "Add a\n\nhttps://example.org/x\n", with("https: //example.org/x"), ""},
 		{"leading blank line", "\nFixes: 12\n", with("Fixes: 12"), ""},
-		{"not UTF-8", "Add \xff\n\nbody \xfe\n", with(), "\n"},
-		{"one byte that is no blank", "Add a\n\n\x85x\n", with(), "\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,7 +102,7 @@ func TestMessageKeepsValuesOnOneLine(t *testing.T) {
 
 func TestMessageRefuses(t *testing.T) {
 	t.Parallel()
-	for _, message := range []string{"", "\n", " \t\r\n", "a\x00b", "\u200b"} {
+	for _, message := range []string{"", "\n", " \t\r\n", "a\x00b", "\u200b", "a\xffb"} {
 		got, err := review.Message(message, review.Trailers{Run: "r"})
 		if code(t, err) != schemas.CodeUsage || got != "" {
 			t.Errorf("%q: got %q, %v", message, got, err)

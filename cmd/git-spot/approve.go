@@ -75,7 +75,7 @@ or what the other options say. "git spot inspect" has the hash, "git spot schema
 				return err
 			}
 			return e.step(ctx, opts.id, func(ctx context.Context, s *flow.Session, id gitstate.RunID) error {
-				verdict, err := opts.review.read(e, schemas.ReviewApprove)
+				verdict, err := opts.review.read(ctx, e, schemas.ReviewApprove)
 				if err != nil {
 					return err
 				}

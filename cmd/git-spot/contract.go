@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -73,8 +74,8 @@ func (f *contractFlags) check() error {
 }
 
 // read returns the contract and the bytes that the ledger keeps of it.
-func (f *contractFlags) read(e *env) (*schemas.Contract, []byte, error) {
-	raw, err := f.bytes(e)
+func (f *contractFlags) read(ctx context.Context, e *env) (*schemas.Contract, []byte, error) {
+	raw, err := f.bytes(ctx, e)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,9 +83,9 @@ func (f *contractFlags) read(e *env) (*schemas.Contract, []byte, error) {
 	return contract, raw, err
 }
 
-func (f *contractFlags) bytes(e *env) ([]byte, error) {
+func (f *contractFlags) bytes(ctx context.Context, e *env) ([]byte, error) {
 	if f.task != "" {
-		raw, err := e.readInput(f.task)
+		raw, err := e.readInput(ctx, f.task)
 		return raw, missingFile(err, "git spot template code > FILE writes a contract to fill in")
 	}
 	c := schemas.Contract{

@@ -313,7 +313,7 @@ func (x *examination) task(ctx context.Context) error {
 	if x.opts.task == "" {
 		return nil
 	}
-	data, err := x.e.readInput(x.opts.task)
+	data, err := x.e.readInput(ctx, x.opts.task)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ already is not judged again. "git spot approve -h" says what a review is.`,
 				return err
 			}
 			return e.step(ctx, opts.id, func(ctx context.Context, s *flow.Session, id gitstate.RunID) error {
-				verdict, err := opts.review.read(e, schemas.ReviewApprove)
+				verdict, err := opts.review.read(ctx, e, schemas.ReviewApprove)
 				if err != nil {
 					return err
 				}

@@ -129,7 +129,7 @@ func (o *prepareOptions) prepare(ctx context.Context, e *env, s *flow.Session) (
 	if err != nil {
 		return nil, err
 	}
-	contract, raw, err := o.contract.read(e)
+	contract, raw, err := o.contract.read(ctx, e)
 	if err != nil {
 		return nil, err
 	}

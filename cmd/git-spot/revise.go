@@ -41,7 +41,7 @@ or what the other options say. "git spot inspect" has the hash, "git spot schema
 				return err
 			}
 			return e.step(ctx, opts.id, func(ctx context.Context, s *flow.Session, id gitstate.RunID) error {
-				verdict, err := opts.review.read(e, schemas.ReviewRevise)
+				verdict, err := opts.review.read(ctx, e, schemas.ReviewRevise)
 				if err != nil {
 					return err
 				}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -237,5 +240,20 @@ func TestHelpNamesEveryExitStatus(t *testing.T) {
 		if line := fmt.Sprintf("\n  %d ", info.Exit); !strings.Contains(out.String(), line) {
 			t.Errorf("git spot -h does not explain exit status %d", info.Exit)
 		}
+	}
+}
+
+// Input that never comes is not waited for after a signal.
+func TestReadInputEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	e, _, _ := testEnv(t)
+	in, writer := io.Pipe()
+	defer writer.Close() //nolint:errcheck // nothing was written
+	e.in = in
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped")
+	time.AfterFunc(10*time.Millisecond, func() { cancel(stopped) })
+	if _, err := e.readInput(ctx, "-"); !errors.Is(err, stopped) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -110,7 +110,27 @@ const maxInput = 1 << 20
 
 // readInput reads the file that a flag names, "-" being standard input. A relative name is relative
 // to -C, as it is for git. The error has code FILE_NOT_FOUND.
-func (e *env) readInput(name string) ([]byte, error) {
+//
+// Where it has to be waited for, it is waited for only until ctx ends.
+func (e *env) readInput(ctx context.Context, name string) ([]byte, error) {
+	type input struct {
+		data []byte
+		err  error
+	}
+	read := make(chan input, 1)
+	go func() { // may wait for a writer for ever; then it ends with the process
+		data, err := e.readNow(name)
+		read <- input{data, err}
+	}()
+	select {
+	case in := <-read:
+		return in.data, in.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (e *env) readNow(name string) ([]byte, error) {
 	if name == "-" {
 		return readCapped(e.in, "standard input")
 	}

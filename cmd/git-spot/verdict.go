@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v3"
 
 	"github.com/git-spot/git-spot/review"
@@ -39,11 +41,11 @@ func (f *reviewFlags) check(verdict schemas.ReviewVerdict) error {
 }
 
 // read returns the review. The command implies the verdict; a file that says another is refused.
-func (f *reviewFlags) read(e *env, verdict schemas.ReviewVerdict) (*schemas.Review, error) {
+func (f *reviewFlags) read(ctx context.Context, e *env, verdict schemas.ReviewVerdict) (*schemas.Review, error) {
 	if f.file == "" {
 		return review.FromFlags(verdict, f.diffSHA256, f.evidence, f.findings)
 	}
-	data, err := e.readInput(f.file)
+	data, err := e.readInput(ctx, f.file)
 	if err != nil {
 		return nil, missingFile(err, "without a file: --diff-sha256 HASH --evidence ID=TEXT --finding P1:PATH:LINE:TEXT")
 	}

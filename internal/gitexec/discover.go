@@ -314,6 +314,7 @@ func environment(getenv func(string) string) []string {
 	}
 	return append(env,
 		"GIT_NO_REPLACE_OBJECTS=1", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C",
+		"GIT_GRAFT_FILE=/dev/null/none", // of a file that is there, git says that it is deprecated
 		// Nobody is there to answer. An empty GIT_ASKPASS also stands before core.askPass and SSH_ASKPASS.
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS_REQUIRE=never", "GCM_INTERACTIVE=never",
 		"GIT_EDITOR=:", "GIT_SEQUENCE_EDITOR=:", "GIT_PAGER=cat",

@@ -387,7 +387,7 @@ func TestEnvironment(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"GIT_ASKPASS=", "GIT_AUTHOR_NAME=A", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_DIR=" + filepath.Join(dir, ".git"),
-		"GIT_EDITOR=:", "GIT_IMPLICIT_WORK_TREE=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat",
+		"GIT_EDITOR=:", "GIT_GRAFT_FILE=/dev/null/none", "GIT_IMPLICIT_WORK_TREE=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat",
 		"GIT_SEQUENCE_EDITOR=:", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C",
 	}
 	if !slices.Equal(got, want) {
@@ -480,6 +480,21 @@ func TestReplaceRefsAreIgnored(t *testing.T) {
 	}
 	out, err := discover(t, gitexec.Options{Dir: dir}).Run(t.Context(), gitexec.Call{Args: []string{"log", "-1", "--format=%s"}})
 	if err != nil || string(out) != "second\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+func TestGraftsAreIgnored(t *testing.T) {
+	t.Parallel()
+	dir := repository(t, filepath.Join(folder(t), "repo"))
+	write(t, filepath.Join(dir, "sub", "file"), "two\n")
+	git(t, dir, "commit", "-q", "-a", "-m", "second")
+	write(t, filepath.Join(dir, ".git", "info", "grafts"), git(t, dir, "rev-parse", "HEAD")+"\n") // no parents
+	if got := git(t, dir, "-c", "advice.graftFileDeprecated=false", "log", "--format=%s"); got != "second" {
+		t.Fatalf("the graft does nothing: %q", got)
+	}
+	out, err := discover(t, gitexec.Options{Dir: dir}).Run(t.Context(), gitexec.Call{Args: []string{"log", "--format=%s"}})
+	if err != nil || string(out) != "second\nfirst\n" {
 		t.Errorf("got %q, %v", out, err)
 	}
 }
