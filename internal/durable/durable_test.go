@@ -290,7 +290,7 @@ func TestInHostilePlaces(t *testing.T) {
 				}
 				return path
 			}
-			want := error(fs.ErrInvalid)
+			var want error = fs.ErrInvalid
 			switch name {
 			case "nothing":
 				want = fs.ErrNotExist
