@@ -18,6 +18,10 @@ import (
 
 // Ledger is the state of all runs of one repository. It is safe for concurrent use.
 type Ledger struct {
+	// MaxRevisions is how often a run may be revised, false if that is not known. What is due may depend on
+	// it; it is asked only then. Nil is not known. To be set before the first use of the ledger.
+	MaxRevisions func() (int, bool)
+
 	store   Store
 	backend Backend
 	repo    *gitexec.Repo
@@ -58,6 +62,8 @@ type Run struct {
 	ID    RunID
 	Head  OID // the newest ledger commit
 	State schemas.RunState
+
+	maxRevisions func() (int, bool) // the ledger's
 }
 
 // Summary is one row of a list of runs, read from the trailers of the newest event.
@@ -116,7 +122,7 @@ func (l *Ledger) load(ctx context.Context, id RunID, head OID) (*Run, error) {
 	if err != nil {
 		return nil, &CorruptError{ID: id, What: fmt.Sprintf("%s of %s", stateFile, head), Err: err}
 	}
-	return &Run{ID: id, Head: head, State: *state}, nil
+	return &Run{ID: id, Head: head, State: *state, maxRevisions: l.MaxRevisions}, nil
 }
 
 // corrupt is the error of a ledger that could not be read, unless the reader itself was stopped.

@@ -79,3 +79,8 @@ func Choose(slots map[int]bool, limit int) int {
 	n, _ := choose(all, "run", limit)
 	return n
 }
+
+// Limited is a run in state s that may be revised most times.
+func Limited(s *schemas.RunState, most int) *Run {
+	return &Run{State: *s, maxRevisions: func() (int, bool) { return most, true }}
+}

@@ -315,14 +315,14 @@ func noted(from, to schemas.State) bool {
 // id, words in capitals for what only the caller can say.
 var dues = []struct {
 	state   schemas.State
-	when    func(*schemas.RunState) bool // nil is always
+	when    func(*Run) bool // nil is always
 	command string
 }{
 	{schemas.StatePrepared, nil, "run --id ID"},
 	{schemas.StateImplemented, nil, "verify --id ID"},
 	{schemas.StateSelfReviewing, nil, "self-review --id ID"},
-	{schemas.StateReviewing, exhausted, "abort --id ID"},
 	{schemas.StateReviewing, unverified, "verify --id ID"},
+	{schemas.StateReviewing, exhausted, "abort --id ID"},
 	{schemas.StateReviewing, unproven, "revise --id ID --review FILE"},
 	{schemas.StateReviewing, nil, "approve --id ID --review FILE --message TEXT"},
 	{schemas.StateApproved, sourceless, "integrate --id ID --onto BRANCH"},
@@ -344,38 +344,44 @@ var dues = []struct {
 	{schemas.StateAborted, nil, "report --id ID"},
 }
 
-func exhausted(s *schemas.RunState) bool  { return s.Code == schemas.CodeRevisionLimit }
-func unverified(s *schemas.RunState) bool { return s.Verification == nil }
-func unproven(s *schemas.RunState) bool   { return !proven(s) }
-func reported(s *schemas.RunState) bool   { return s.Reported }
-func sourceless(s *schemas.RunState) bool { return s.Base.Branch == "" }
+func unverified(r *Run) bool { return r.State.Verification == nil }
+func unproven(r *Run) bool   { return !proven(&r.State) }
+func reported(r *Run) bool   { return r.State.Reported }
+func sourceless(r *Run) bool { return r.State.Base.Branch == "" }
+
+// exhausted is a run whose change did not pass and that must not be revised again.
+func exhausted(r *Run) bool {
+	if !unproven(r) || r.maxRevisions == nil {
+		return false
+	}
+	most, known := r.maxRevisions()
+	return known && r.State.Revisions >= most
+}
 
 // homeless is a run that another branch may take.
-func homeless(s *schemas.RunState) bool {
-	return blockedBy(schemas.BlockedSource)(s) && sourceless(s)
+func homeless(r *Run) bool { return blockedBy(schemas.BlockedSource)(r) && sourceless(r) }
+
+func moved(r *Run) bool {
+	return blockedBy(schemas.BlockedSource)(r) && r.State.Blocked.Code == schemas.CodeSourceMoved
 }
 
-func moved(s *schemas.RunState) bool {
-	return blockedBy(schemas.BlockedSource)(s) && s.Blocked.Code == schemas.CodeSourceMoved
-}
-
-func blockedBy(cause schemas.BlockedCause) func(*schemas.RunState) bool {
-	return func(s *schemas.RunState) bool { return s.Blocked != nil && s.Blocked.Cause == cause }
+func blockedBy(cause schemas.BlockedCause) func(*Run) bool {
+	return func(r *Run) bool { return r.State.Blocked != nil && r.State.Blocked.Cause == cause }
 }
 
 // Due is the command that brings the run on, ready to run but for what only the caller knows: "git
 // spot verify --id X". It is "" when nothing is due. Interrupted says that the recorded owner is gone;
 // while it is alive, watching it is all that is due.
-func Due(s *schemas.RunState, interrupted bool) string {
+func (r *Run) Due(interrupted bool) string {
 	command := ""
 	switch {
 	case interrupted:
 		command = "recover --id ID"
-	case s.Owner != nil || StandingOf(s.State).Owned:
+	case r.State.Owner != nil || StandingOf(r.State.State).Owned:
 		command = "log --id ID -f"
 	default:
 		for _, row := range dues {
-			if row.state == s.State && (row.when == nil || row.when(s)) {
+			if row.state == r.State.State && (row.when == nil || row.when(r)) {
 				command = row.command
 				break
 			}
@@ -384,7 +390,7 @@ func Due(s *schemas.RunState, interrupted bool) string {
 	if command == "" {
 		return ""
 	}
-	return "git spot " + strings.Replace(command, "ID", s.ID, 1)
+	return "git spot " + strings.Replace(command, "ID", r.State.ID, 1)
 }
 
 // WrongStateError is a command that the state of the run does not allow. Nothing was written.

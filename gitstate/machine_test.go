@@ -387,7 +387,10 @@ func TestDue(t *testing.T) {
 		{state: "reviewing", want: "git spot approve --id x1 --review FILE --message TEXT"},
 		{state: "reviewing", change: failed, want: "git spot revise --id x1 --review FILE"},
 		{state: "reviewing", change: func(s *schemas.RunState) { s.Verification = nil }, want: "git spot verify --id x1"},
-		{state: "reviewing", change: func(s *schemas.RunState) { failed(s); s.Code = schemas.CodeRevisionLimit }, want: "git spot abort --id x1"},
+		{state: "reviewing", change: func(s *schemas.RunState) { failed(s); s.Revisions = 1 }, want: "git spot revise --id x1 --review FILE"},
+		{state: "reviewing", change: func(s *schemas.RunState) { failed(s); s.Revisions = 2 }, want: "git spot abort --id x1"},
+		{state: "reviewing", change: func(s *schemas.RunState) { s.Revisions = 2 }, want: "git spot approve --id x1 --review FILE --message TEXT"},
+		{state: "reviewing", change: func(s *schemas.RunState) { s.Verification, s.Revisions = nil, 2 }, want: "git spot verify --id x1"},
 		{state: "approved", want: "git spot integrate --id x1"},
 		{state: "approved", change: func(s *schemas.RunState) { s.Base.Branch = "" }, want: "git spot integrate --id x1 --onto BRANCH"},
 		{state: "integrated", want: "git spot report --id x1"},
@@ -409,7 +412,7 @@ func TestDue(t *testing.T) {
 		if c.change != nil {
 			c.change(s)
 		}
-		if got := gitstate.Due(s, c.interrupted); got != c.want {
+		if got := gitstate.Limited(s, 2).Due(c.interrupted); got != c.want {
 			t.Errorf("%s, interrupted %v: due %q, want %q", c.state, c.interrupted, got, c.want)
 		}
 	}
@@ -424,7 +427,8 @@ func TestDueIsAllowed(t *testing.T) {
 				continue
 			}
 			for _, verdict := range []schemas.Verdict{"", schemas.VerdictPass, schemas.VerdictFail} {
-				for _, gone := range []bool{false, true} {
+				for i := range 4 {
+					gone, most := i%2 == 1, i/2 // most is all that the run has had, or more than that
 					s := n.example()
 					if s.Verification.Verdict = verdict; verdict == "" {
 						s.Verification = nil
@@ -433,7 +437,7 @@ func TestDueIsAllowed(t *testing.T) {
 					if gone && !standing.Owned && !standing.Parked {
 						continue
 					}
-					due := gitstate.Due(s, gone)
+					due := gitstate.Limited(s, s.Revisions+most).Due(gone)
 					if due == "" {
 						t.Errorf("%v: nothing is due", n)
 						continue
@@ -451,7 +455,8 @@ func TestDueIsAllowed(t *testing.T) {
 	}
 }
 
-func ExampleDue() {
-	fmt.Println(gitstate.Due(&schemas.RunState{ID: "x1", State: schemas.StateImplemented}, false))
+func ExampleRun_Due() {
+	run := gitstate.Run{State: schemas.RunState{ID: "x1", State: schemas.StateImplemented}}
+	fmt.Println(run.Due(false))
 	// Output: git spot verify --id x1
 }

@@ -118,7 +118,7 @@ func (p *Phase) admit(command string, by Trigger) error {
 		return nil
 	}
 	return &WrongStateError{
-		ID: p.ID, State: p.State.State, Interrupted: p.gone, Command: command, Due: Due(&p.State, p.gone),
+		ID: p.ID, State: p.State.State, Interrupted: p.gone, Command: command, Due: p.Due(p.gone),
 	}
 }
 
@@ -237,7 +237,7 @@ func (l *Ledger) Reserve(ctx context.Context, id RunID, command string, limit in
 	if err != nil {
 		return nil, ctx, err
 	}
-	p := l.phase(&Run{ID: id}, command, ByPrepare)
+	p := l.phase(&Run{ID: id, maxRevisions: l.MaxRevisions}, command, ByPrepare)
 	p.lock = lock
 	if err = l.vacant(ctx, id); err == nil {
 		err = l.ClaimSlot(ctx, p, limit)
@@ -245,7 +245,7 @@ func (l *Ledger) Reserve(ctx context.Context, id RunID, command string, limit in
 	if exists, ok := errors.AsType[*ExistsError](err); ok && exists.Ref == RunRef(id) {
 		err = errors.Join(err, lock.Unlock()) // its file is that run's
 		if run, loadErr := l.Load(ctx, id); loadErr == nil {
-			exists.Due = Due(&run.State, l.Interrupted(ctx, run))
+			exists.Due = run.Due(l.Interrupted(ctx, run))
 		}
 		return nil, ctx, err
 	}

@@ -61,7 +61,7 @@ func afterKill(t *testing.T, dir, base string, point int) {
 			continue
 		}
 		run := load(t, l, row.ID)
-		if due := gitstate.Due(&run.State, l.Interrupted(t.Context(), run)); due == "" {
+		if due := run.Due(l.Interrupted(t.Context(), run)); due == "" {
 			t.Errorf("point %d: nothing is due in %s", point, run.State.State)
 		}
 		if run.State.State == schemas.StateIntegrated {

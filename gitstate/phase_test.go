@@ -187,7 +187,7 @@ func TestKilledWriter(t *testing.T) {
 						t.Errorf("after kill %d: %s is %s, the writer was further", k, row.ID, run.State.State)
 					}
 					delete(said, row.ID)
-					if due := gitstate.Due(&run.State, l.Interrupted(t.Context(), run)); due == "" {
+					if due := run.Due(l.Interrupted(t.Context(), run)); due == "" {
 						t.Errorf("after kill %d: nothing is due for %s in %s", k, row.ID, run.State.State)
 					}
 					history, err := l.History(t.Context(), row.ID)

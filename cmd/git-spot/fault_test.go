@@ -336,7 +336,7 @@ func (s *sandbox) due() string {
 	if run.ID == "" {
 		return ""
 	}
-	return gitstate.Due(run, run.Owner != nil)
+	return (&gitstate.Run{State: *run}).Due(run.Owner != nil)
 }
 
 func (s *sandbox) arrived(k killTest, want standing) bool {

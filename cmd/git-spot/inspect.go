@@ -80,7 +80,7 @@ func (s *session) inspect(ctx context.Context, run *gitstate.Run) (*inspectDocum
 		RunState: run.State, Ref: gitstate.RunRef(run.ID), Head: run.Head,
 		Interrupted: s.ledger.Interrupted(ctx, run), Lost: lost(run),
 	}
-	doc.Next = gitstate.Due(&run.State, doc.Interrupted)
+	doc.Next = run.Due(doc.Interrupted)
 	if run.State.Owner != nil {
 		doc.Log = filepath.Join(s.liveFolder(run.ID), "worker.log")
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/urfave/cli/v3"
 
@@ -20,6 +21,10 @@ import (
 type session struct {
 	repo   *gitexec.Repo
 	ledger *gitstate.Ledger
+
+	// config reads the effective configuration. It is *config.Error if any spot.* key is wrong; commands
+	// that only read runs do not ask for it, so that a typing error never hides a run.
+	config func() (*config.Config, error)
 }
 
 // open opens the repository that -C, --git-dir, the environment or the working directory names.
@@ -33,7 +38,16 @@ func (e *env) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{repo: repo, ledger: ledger}, nil
+	s := &session{repo: repo, ledger: ledger}
+	s.config = sync.OnceValues(func() (*config.Config, error) { return config.Parse(repo.Discovered()) })
+	ledger.MaxRevisions = func() (int, bool) {
+		cfg, err := s.config()
+		if err != nil {
+			return 0, false
+		}
+		return cfg.MaxRevisions, true
+	}
+	return s, nil
 }
 
 func (e *env) discover(ctx context.Context) (*gitexec.Repo, error) {
@@ -49,10 +63,6 @@ func (e *env) discover(ctx context.Context) (*gitexec.Repo, error) {
 
 func (s *session) close() { _ = s.ledger.Close() }
 
-// config reads the effective configuration. It is *config.Error if any spot.* key is wrong; commands
-// that only read runs do not ask for it, so that a typing error never hides a run.
-func (s *session) config() (*config.Config, error) { return config.Parse(s.repo.Discovered()) }
-
 // load resolves word (see runWord) and reads the run.
 func (s *session) load(ctx context.Context, word string) (*gitstate.Run, error) {
 	id, err := s.ledger.Resolve(ctx, word)
@@ -64,7 +74,7 @@ func (s *session) load(ctx context.Context, word string) (*gitstate.Run, error) 
 
 // next is the command that is due for a run, ready to be run; "" if none is.
 func (s *session) next(ctx context.Context, run *gitstate.Run) string {
-	return gitstate.Due(&run.State, s.ledger.Interrupted(ctx, run))
+	return run.Due(s.ledger.Interrupted(ctx, run))
 }
 
 // lost says that the worktree of a run should be there and is not. Only a new turn needs it.

@@ -24,7 +24,7 @@ type stepDocument struct {
 }
 
 func stepOf(run *gitstate.Run) stepDocument {
-	return stepDocument{ID: string(run.ID), State: run.State.State, Next: gitstate.Due(&run.State, false)}
+	return stepDocument{ID: string(run.ID), State: run.State.State, Next: run.Due(false)}
 }
 
 func (d stepDocument) write(w io.Writer) {

@@ -429,7 +429,7 @@ func (s *Session) takeBackLanding(ctx context.Context, phase *gitstate.Phase) er
 	}
 	if landed {
 		return &gitstate.WrongStateError{
-			ID: phase.ID, State: phase.State.State, Interrupted: true, Command: "abort", Due: gitstate.Due(&phase.State, true),
+			ID: phase.ID, State: phase.State.State, Interrupted: true, Command: "abort", Due: phase.Due(true),
 		}
 	}
 	return nil
