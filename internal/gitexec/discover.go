@@ -106,9 +106,11 @@ func Discover(ctx context.Context, o Options) (*Repo, error) {
 	}
 	r := &Repo{Program: o.Program, env: environment(o.Getenv), caller: callerConfig(o.Getenv)}
 
-	look := &lookup{repo: r, dir: o.Dir, env: slices.Concat(r.caller, callerPlaces(o.Getenv))}
+	look := &lookup{repo: r, dir: o.Dir, named: o.GitDir, env: slices.Concat(r.caller, callerPlaces(o.Getenv))}
 	if o.GitDir != "" {
 		look.env = append(look.env, "GIT_DIR="+o.GitDir)
+	} else {
+		look.named = o.Getenv("GIT_DIR")
 	}
 	var version, config []byte
 	var place *place
@@ -136,7 +138,7 @@ func Discover(ctx context.Context, o Options) (*Repo, error) {
 	r.setConfig(entries)
 	r.GitDir, r.CommonDir, r.WorkTree = place.gitDir, place.commonDir, place.workTree
 	r.Bare, r.Shallow, r.ObjectFormat = place.bare, place.shallow, place.objectFormat
-	if o.GitDir != "" || o.Getenv("GIT_DIR") != "" {
+	if look.named != "" {
 		if o.Getenv("GIT_WORK_TREE") == "" && r.WorkTree != "" {
 			r.WorkTree = look.checkout(ctx, place)
 		}
@@ -183,9 +185,10 @@ func (r *Repo) setConfig(entries []ConfigEntry) {
 
 // lookup is a search for the repository, with the caller's own idea of where it is.
 type lookup struct {
-	repo *Repo
-	dir  string
-	env  []string
+	repo  *Repo
+	dir   string
+	named string // by --git-dir or GIT_DIR, seen from dir; empty if git is to search
+	env   []string
 }
 
 func (l *lookup) git(ctx context.Context, args ...string) ([]byte, error) {
@@ -264,12 +267,19 @@ func (l *lookup) classify(err error) error {
 	said := func(texts ...string) bool {
 		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(e.Stderr, t) })
 	}
-	code := schemas.CodeRepoUnsupported
+	code, dir := schemas.CodeRepoUnsupported, l.dir
 	switch {
 	case said("detected dubious ownership", "unsafe repository", "cannot use bare repository"):
 		code = schemas.CodeRepoOwner
-	case said("not a git repository", "Unable to read current working directory"):
+	case said("not a git repository", "Unable to read current working directory",
+		"invalid gitfile format", "no path in gitfile", "too large to be a .git file"):
 		code = schemas.CodeNotARepository
+		if l.named != "" {
+			dir = l.named
+			if !filepath.IsAbs(dir) {
+				dir = filepath.Join(l.dir, dir)
+			}
+		}
 	}
 	text := strings.TrimPrefix(strings.TrimSpace(e.Stderr), "fatal: ")
 	if first, rest, ok := strings.Cut(text, "\n"); ok {
@@ -278,7 +288,6 @@ func (l *lookup) classify(err error) error {
 			text += " " + strings.Join(strings.Fields(rest), " ")
 		}
 	}
-	dir := l.dir
 	if _, rest, ok := strings.Cut(text, "dubious ownership in repository at '"); ok && strings.HasSuffix(rest, "'") {
 		dir = strings.TrimSuffix(rest, "'") // what git can be told to trust is its top, not a folder in it
 	}

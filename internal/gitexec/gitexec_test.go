@@ -262,6 +262,8 @@ func TestDiscoverRefuses(t *testing.T) {
 	write(t, filepath.Join(syntax, ".git", "config"), "[core\n")
 	write(t, filepath.Join(top, "pointer", ".git"), "gitdir: /nonexistent\n")
 	write(t, filepath.Join(top, "a file"), "")
+	write(t, filepath.Join(top, "no path"), "gitdir: \n")
+	write(t, filepath.Join(top, "large"), strings.Repeat("gitdir: x\n", 1<<18))
 	foreign := script(t, `GIT_TEST_ASSUME_DIFFERENT_OWNER=1 exec "$GIT" "$@"`)
 
 	for _, tt := range []struct {
@@ -274,6 +276,10 @@ func TestDiscoverRefuses(t *testing.T) {
 		{"no folder", gitexec.Options{Dir: filepath.Join(top, "gone")}, schemas.CodeNotARepository, "no such folder"},
 		{"a file", gitexec.Options{Dir: filepath.Join(top, "a file")}, schemas.CodeNotARepository, "no such folder"},
 		{"--git-dir that is none", gitexec.Options{Dir: repo, GitDir: "sub"}, schemas.CodeNotARepository, "not a git repository"},
+		{"--git-dir that is a file", gitexec.Options{Dir: repo, GitDir: "../a file"}, schemas.CodeNotARepository, fmt.Sprintf("%q:", filepath.Join(top, "a file"))},
+		{"GIT_DIR that is a file", gitexec.Options{Dir: repo, Getenv: caller{"GIT_DIR": filepath.Join(top, "a file")}.getenv}, schemas.CodeNotARepository, fmt.Sprintf("%q:", filepath.Join(top, "a file"))},
+		{"--git-dir without a path in it", gitexec.Options{Dir: repo, GitDir: "../no path"}, schemas.CodeNotARepository, "no path in gitfile"},
+		{"--git-dir that is a large file", gitexec.Options{Dir: repo, GitDir: "../large"}, schemas.CodeNotARepository, "large"},
 		{"dangling .git file", gitexec.Options{Dir: filepath.Join(top, "pointer")}, schemas.CodeNotARepository, "not a git repository"},
 		{"another owner", gitexec.Options{Dir: repo, Program: foreign}, schemas.CodeRepoOwner, "dubious ownership"},
 		{"another owner, from below", gitexec.Options{Dir: filepath.Join(repo, "sub"), Program: foreign}, schemas.CodeRepoOwner, fmt.Sprintf("%q:", repo)},
