@@ -208,10 +208,10 @@ func TestRoot(t *testing.T) {
 		getenv     func(string) string
 		want       string // parent, or "" for an error
 	}{
-		"xdg":            {"", env("XDG_STATE_HOME", "/x/state", "HOME", home), "/x/state/git-spot/worktrees"},
+		"xdg":            {"", env("XDG_STATE_HOME", home+"/x/state", "HOME", home), home + "/x/state/git-spot/worktrees"},
 		"relative xdg":   {"", env("XDG_STATE_HOME", "state", "HOME", home), home + "/.local/state/git-spot/worktrees"},
 		"home":           {"", env("HOME", home), home + "/.local/state/git-spot/worktrees"},
-		"configured":     {"/some/where/", env(), "/some/where"},
+		"configured":     {home + "/some/where/", env(), home + "/some/where"},
 		"tilde":          {"~/wt", env("HOME", home), home + "/wt"},
 		"relative":       {"wt", env("HOME", home), ""},
 		"nothing":        {"", env(), ""},
@@ -244,16 +244,43 @@ func TestRoot(t *testing.T) {
 		t.Error("Root created something")
 	}
 	other := newRepo(t)
-	a, _ := worktree.Root(repo, "/r", env())
-	b, _ := worktree.Root(open(t, other), "/r", env())
+	parent := home + "/r"
+	a, _ := worktree.Root(repo, parent, env())
+	b, _ := worktree.Root(open(t, other), parent, env())
 	if a == b {
 		t.Errorf("two repositories share %q", a)
 	}
 	// A linked worktree is the same repository.
 	linked := filepath.Join(tempDir(t), "linked")
 	git(t, dir, "worktree", "add", "-q", "--detach", linked)
-	if c, err := worktree.Root(open(t, linked), "/r", env()); err != nil || c != a {
+	if c, err := worktree.Root(open(t, linked), parent, env()); err != nil || c != a {
 		t.Errorf("from a linked worktree: %q, %v; want %q", c, err, a)
+	}
+}
+
+// Where Create could not make the folder, Root says so: doctor asks nothing else.
+func TestRootThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	dangling := filepath.Join(tempDir(t), "dangling")
+	if err := os.Symlink(dangling+"-target", dangling); err != nil {
+		t.Fatal(err)
+	}
+	refusesRoot(t, dangling)
+	refusesRoot(t, filepath.Join(dangling, "deeper"))
+}
+
+func TestRootThatIsReadOnly(t *testing.T) {
+	t.Parallel()
+	dir := readOnlyFolder(t)
+	refusesRoot(t, dir)
+	refusesRoot(t, filepath.Join(dir, "deeper"))
+}
+
+func refusesRoot(t *testing.T, parent string) {
+	t.Helper()
+	got, err := worktree.Root(open(t, newRepo(t)), parent, func(string) string { return "" })
+	if _, ok := errors.AsType[*worktree.RootError](err); !ok {
+		t.Errorf("%s: got %q, %v; want a *RootError", parent, got, err)
 	}
 }
 

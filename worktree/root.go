@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/git-spot/git-spot/internal/gitexec"
 )
 
@@ -18,7 +20,8 @@ const nameLimit = 40
 // Root returns the folder that holds all worktrees of a repository:
 // <configured>/<repository>-<8 hex digits of its location>. A configured folder is absolute or begins
 // with ~/. Without one it is git-spot/worktrees below the XDG state folder. Root creates nothing. A
-// folder that is relative, inside the repository or below a file is a *RootError.
+// folder that is relative, inside the repository, below a file or where this process may not make it is a
+// *RootError.
 func Root(repo *gitexec.Repo, configured string, getenv func(string) string) (string, error) {
 	parent, err := rootParent(configured, getenv)
 	if err != nil {
@@ -33,14 +36,25 @@ func Root(repo *gitexec.Repo, configured string, getenv func(string) string) (st
 	if inside := containing(root, repositoryFolders(repo)); inside != "" {
 		return "", &RootError{Root: root, Repository: inside}
 	}
-	for above := root; ; above = filepath.Dir(above) {
-		info, err := os.Stat(above)
-		if err == nil && !info.IsDir() {
-			return "", &RootError{Root: root, Detail: fmt.Sprintf("%q is not a folder", above)}
+	if detail := unmakeable(root); detail != "" {
+		return "", &RootError{Root: root, Detail: detail}
+	}
+	return root, nil
+}
+
+// unmakeable says why the folder path cannot be made, as far as that is known without trying; else "".
+func unmakeable(path string) string {
+	for above := path; ; above = filepath.Dir(above) {
+		if _, err := os.Lstat(above); err != nil && above != filepath.Dir(above) {
+			continue
 		}
-		if err == nil || above == filepath.Dir(above) {
-			return root, nil
+		if info, err := os.Stat(above); err != nil || !info.IsDir() {
+			return fmt.Sprintf("%q is not a folder", above)
 		}
+		if err := unix.Access(above, unix.W_OK|unix.X_OK); err != nil {
+			return fmt.Sprintf("%q: %v", above, err)
+		}
+		return ""
 	}
 }
 
