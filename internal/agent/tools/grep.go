@@ -1,0 +1,272 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxSearched = 1 << 20 // bytes searched of one line
+	maxShown    = 400     // bytes shown of one line
+)
+
+type grepArguments struct {
+	Pattern    string `json:"pattern"`
+	Path       string `json:"path"`
+	Glob       string `json:"glob"`
+	IgnoreCase bool   `json:"ignoreCase"`
+	Literal    bool   `json:"literal"`
+	Context    int    `json:"context"`
+	FilesOnly  bool   `json:"filesOnly"`
+	Limit      int    `json:"limit"`
+}
+
+// search is one grep.
+type search struct {
+	set       *Set
+	pattern   *regexp.Regexp
+	context   int
+	filesOnly bool
+	limit     int
+	room      int
+
+	out      strings.Builder
+	found    int // lines, or files with filesOnly
+	files    int // that were searched
+	binary   int // that were not
+	long     int // lines that were searched in part
+	unopened int
+	broken   bool // the next line printed does not follow the one before
+}
+
+func (s *Set) grep(ctx context.Context, in grepArguments, room int) (string, error) {
+	limit, err := bounded("limit", in.Limit, 200, 2000)
+	if err != nil {
+		return "", err
+	}
+	around, err := bounded("context", in.Context, 0, 20)
+	if err != nil {
+		return "", err
+	}
+	pattern, err := expression(in)
+	if err != nil {
+		return "", err
+	}
+	g := glob{pattern: "*"}
+	if in.Glob != "" {
+		if g, err = newGlob(in.Glob); err != nil {
+			return "", err
+		}
+	}
+	if in.Path == "" {
+		in.Path = "."
+	}
+	p, err := s.lookup(in.Path)
+	if err != nil {
+		return "", err
+	}
+
+	ctx, stop := context.WithTimeout(ctx, walkTime)
+	defer stop()
+	job := search{set: s, pattern: pattern, context: around, filesOnly: in.FilesOnly, limit: limit, room: room - roomForBy}
+	w := walk{set: s, hidden: g.hidden()}
+	if p.info.IsDir() {
+		w.visit = func(at string, e fs.DirEntry) error {
+			if !e.Type().IsRegular() || !g.matches(strings.TrimPrefix(at, p.path+"/")) {
+				return nil
+			}
+			info, err := s.root.Lstat(at)
+			if err != nil {
+				job.unopened++
+				return nil
+			}
+			return job.file(ctx, place{at, info})
+		}
+		err = w.from(ctx, p.path)
+	} else {
+		if err := regular(p, p.info); err != nil {
+			return "", err
+		}
+		err = job.file(ctx, p)
+	}
+	return job.finish(err, &w)
+}
+
+// expression compiles the pattern.
+func expression(in grepArguments) (*regexp.Regexp, error) {
+	text := in.Pattern
+	switch {
+	case text == "":
+		return nil, failed("the pattern is empty. To list files use find.")
+	case len(text) > 4096:
+		return nil, failed("the pattern is %d bytes long and at most 4096 can be searched for. Use a shorter part of it.", len(text))
+	case strings.ContainsAny(text, "\n"):
+		return nil, failed("the pattern has a line break in it, and lines are searched one by one. Search for one of the lines; context shows what is around it.")
+	}
+	if in.Literal {
+		text = regexp.QuoteMeta(text)
+	}
+	if in.IgnoreCase {
+		text = "(?i:" + text + ")"
+	}
+	pattern, err := regexp.Compile(text)
+	if err != nil {
+		return nil, failed("%s is not a regular expression: %s. The syntax is RE2: no lookaround, no backreferences. To search for plain text set literal.", show(in.Pattern), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	return pattern, nil
+}
+
+// file searches one file.
+func (j *search) file(ctx context.Context, p place) (err error) {
+	f, err := j.set.open(p)
+	if err != nil {
+		j.unopened++
+		return nil
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	text := newLines(f, maxSearched)
+	_, binary, err := text.binary()
+	if err != nil {
+		j.unopened++
+		return nil
+	}
+	if binary {
+		j.binary++
+		return nil
+	}
+	j.files++
+	j.broken = true
+	var before []string // the last lines that were not printed
+	after := 0          // lines still to print
+	for number := 1; ; number++ {
+		l, err := text.next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			j.unopened++
+			return nil
+		case l.nul: // binary after all
+			j.binary++
+			return nil
+		}
+		if int64(len(l.text)) < l.size {
+			j.long++
+		}
+		at := j.pattern.FindIndex(l.text)
+		if at == nil {
+			if j.context == 0 {
+				continue
+			}
+			shown := clip(l.text, [2]int{})
+			if after > 0 {
+				after--
+				if err := j.print(p, number, '-', shown); err != nil {
+					return err
+				}
+				continue
+			}
+			if before = append(before, shown); len(before) > j.context {
+				before = before[1:]
+				j.broken = true
+			}
+			continue
+		}
+		if j.found >= j.limit {
+			return errEnough
+		}
+		if j.filesOnly {
+			if err := j.write(show(p.path) + "\n"); err != nil {
+				return err
+			}
+			j.found++
+			return nil
+		}
+		if j.broken && j.context > 0 && j.out.Len() > 0 {
+			if err := j.write("--\n"); err != nil {
+				return err
+			}
+		}
+		for i, shown := range before {
+			if err := j.print(p, number-len(before)+i, '-', shown); err != nil {
+				return err
+			}
+		}
+		if err := j.print(p, number, ':', clip(l.text, [2]int(at))); err != nil {
+			return err
+		}
+		j.found++
+		j.broken, before, after = false, nil, j.context
+	}
+}
+
+func (j *search) print(p place, number int, mark byte, text string) error {
+	return j.write(show(p.path) + string(mark) + strconv.Itoa(number) + string(mark) + " " + text + "\n")
+}
+
+func (j *search) write(text string) error {
+	if j.out.Len()+len(text) > j.room {
+		return errEnough
+	}
+	j.out.WriteString(text)
+	return nil
+}
+
+// finish says how complete the answer is.
+func (j *search) finish(err error, w *walk) (string, error) {
+	what := "matches"
+	if j.filesOnly {
+		what = "files"
+	}
+	var notes []string
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		notes = append(notes, fmt.Sprintf("stopped after %v and %d files: search a folder further down or use glob", walkTime, j.files))
+	case errors.Is(err, errEnough):
+		notes = append(notes, fmt.Sprintf("the first %d %s; there are more: use a narrower pattern, path or glob, or a higher limit", j.found, what))
+	case err != nil:
+		return "", err
+	case j.found == 0:
+		notes = append(notes, fmt.Sprintf("no match in %d files%s", j.files, w.note()))
+	case w.partial:
+		notes = append(notes, strings.TrimPrefix(w.note(), "; "))
+	}
+	if j.binary > 0 && (j.found == 0 || j.files == 0) {
+		notes = append(notes, fmt.Sprintf("%d binary files were skipped", j.binary))
+	}
+	if j.long > 0 {
+		notes = append(notes, fmt.Sprintf("%d lines are longer than 1 MiB and were searched only up to there", j.long))
+	}
+	if j.unopened > 0 {
+		notes = append(notes, fmt.Sprintf("%d files could not be read", j.unopened))
+	}
+	if len(notes) > 0 {
+		j.out.WriteString("[" + strings.Join(notes, ". ") + "]")
+	}
+	return j.out.String(), nil
+}
+
+// clip is the part of a line around a match that is shown.
+func clip(text []byte, match [2]int) string {
+	from, to := 0, len(text)
+	if to > maxShown {
+		from = max(0, min(match[0]-maxShown/4, to-maxShown))
+		to = from + maxShown
+	}
+	shown := strings.ToValidUTF8(string(text[from:to]), "\uFFFD")
+	if from > 0 {
+		shown = "…" + strings.TrimLeft(shown, "\uFFFD")
+	}
+	if to < len(text) {
+		shown = strings.TrimRight(shown, "\uFFFD") + "…"
+	}
+	return shown
+}
