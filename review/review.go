@@ -192,11 +192,19 @@ func CheckRevision(state *schemas.RunState, maxRevisions int, r *schemas.Review,
 			Problem: "the review has no open finding, and no verification failed: nothing to revise",
 		}
 	}
-	if state.Revisions >= maxRevisions {
-		return &LimitError{Max: maxRevisions}
+	if err := CheckResume(state, maxRevisions); err != nil {
+		return err
 	}
 	if state.DiffSHA256 == "" || r.DiffSHA256 != state.DiffSHA256 {
 		return &HashError{Reviewed: r.DiffSHA256, Now: state.DiffSHA256}
+	}
+	return nil
+}
+
+// CheckResume returns nil if another turn may start with a text of the caller, else a *LimitError.
+func CheckResume(state *schemas.RunState, maxRevisions int) error {
+	if state.Revisions >= maxRevisions {
+		return &LimitError{Max: maxRevisions}
 	}
 	return nil
 }

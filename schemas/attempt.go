@@ -42,6 +42,7 @@ type AttemptStart struct {
 	Argv          []string   `json:"argv"` // redacted
 	StartTree     string     `json:"startTree"`
 	StartedAt     time.Time  `json:"startedAt"`
+	Text          string     `json:"text,omitempty"` // what the caller resumed the worker with
 }
 
 // WorkerReceipt is attempts/<n>/worker.json: how a turn went, as git spot saw it.
@@ -61,6 +62,7 @@ type WorkerReceipt struct {
 	Isolation     Isolation    `json:"isolation"`
 	Credential    string       `json:"credential"` // none, environment, gateway or login
 	FinalText     string       `json:"finalText,omitempty"`
+	Question      string       `json:"question,omitempty"` // what the worker asks of the caller
 	StderrTail    string       `json:"stderrTail,omitempty"`
 	Warnings      []string     `json:"warnings,omitempty"`
 
@@ -83,6 +85,7 @@ type Try struct {
 	Steps          *int           `json:"steps"`
 	ToolErrors     map[string]int `json:"toolErrors,omitempty"`
 	SessionID      string         `json:"sessionId,omitempty"`
+	Question       string         `json:"question,omitempty"`
 	DurationMS     int64          `json:"durationMs"`
 	Partial        string         `json:"partial,omitempty"` // commit that pins the work of a failed try
 }

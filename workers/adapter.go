@@ -26,6 +26,7 @@ type Adapter interface {
 // Program is where a worker program is found and which version of it is good enough.
 type Program struct {
 	Name        string   // looked for on PATH, then in Places; or an absolute path, or one after ~/
+	Companion   bool     // it comes with git spot: Name is looked for where proc.Companion does, and nowhere else
 	Places      []string // folders, absolute or after ~/, where its installer puts it
 	VersionArgs []string // print the version; nil if there is no such thing
 	Constraint  string   // semver; "" takes any
@@ -37,9 +38,14 @@ type Invocation struct {
 	Env        []string // beside the allowlist
 	Stdin      string   // the prompt, where the program reads it there
 	PromptFile string   // absolute path in Tmp that Args names last; Run writes the prompt there, and removes it
-	Credential string   // environment, gateway, login or none
+	Credential string   // environment, gateway (Run starts one), login or none
 	Terminal   bool     // the program says its last word: without it, exit 0 is incomplete
 	Steps      bool     // the program tells each tool call
+	Session    string   // file in Home with the program's own session, from which Resume goes on; "" if there is none
+
+	// OwnStepLimit says that the program keeps the limit of steps itself and then reports. Of others Run
+	// counts the steps and ends them.
+	OwnStepLimit bool
 }
 
 // Parser reads the output of one turn, line by line, in the order of each stream. Run never calls it
@@ -53,13 +59,21 @@ type Parser interface {
 	// Done says whether the program has said its last word: it then has a moment to end.
 	Done() bool
 	// Verdict says how a turn went that Run did not end, from all that was read and the exit status,
-	// which is -1 after a signal. The class is "" if it went well.
-	Verdict(exit int) (class schemas.FailureClass, message string)
+	// which is -1 after a signal.
+	Verdict(exit int) Verdict
+}
+
+// Verdict is how a turn went, by the program's own account. The zero value is a turn that went well.
+type Verdict struct {
+	Class      schemas.FailureClass // "" unless it failed
+	Message    string               // of the failure
+	StepCapped bool                 // the program stopped at its own limit of steps
+	Question   string               // what the worker asks of the caller, "" if nothing
 }
 
 // built are the adapters of this version. Those of the other names that a profile may have come with
 // their issues.
-func built() []Adapter { return []Adapter{command{}} }
+func built() []Adapter { return []Adapter{builtin{}, command{}} }
 
 // For returns the adapter of p, or a *Error with code WORKER_SETUP that says which adapters this
 // version has.

@@ -52,11 +52,11 @@ func (p *agentParser) Stderr(line []byte) []schemas.Event {
 
 func (p *agentParser) Done() bool { return p.done }
 
-func (p *agentParser) Verdict(exit int) (schemas.FailureClass, string) {
+func (p *agentParser) Verdict(exit int) workers.Verdict {
 	if exit != 0 {
-		return schemas.FailureTransient, "overloaded"
+		return workers.Verdict{Class: schemas.FailureTransient, Message: "overloaded"}
 	}
-	return "", ""
+	return workers.Verdict{}
 }
 
 // install puts a program where agent looks for it.

@@ -75,9 +75,7 @@ func (p *textParser) Stdout(line []byte) []schemas.Event {
 
 func (*textParser) Done() bool { return false }
 
-func (p *textParser) Verdict(exit int) (schemas.FailureClass, string) {
-	return p.verdict(exit, p.spoke)
-}
+func (p *textParser) Verdict(exit int) Verdict { return p.verdict(exit, p.spoke) }
 
 // jsonlParser reads one event a line. What is no event of the protocol is text.
 type jsonlParser struct {
@@ -159,9 +157,9 @@ func (*jsonlParser) Done() bool { return false }
 
 // Verdict believes an error event, whatever the exit status, unless a final event came after it: a
 // program that says how it ended has recovered.
-func (p *jsonlParser) Verdict(exit int) (schemas.FailureClass, string) {
+func (p *jsonlParser) Verdict(exit int) Verdict {
 	if p.class != "" {
-		return p.class, p.message
+		return Verdict{Class: p.class, Message: p.message}
 	}
 	return p.verdict(exit, p.spoke)
 }

@@ -80,21 +80,21 @@ func (s *fromStderr) Stderr(line []byte) []schemas.Event {
 // verdict: exit 0 is good, anything else permanent, unless standard error says what it was. Of a
 // program that exits 0 it is asked only if that program had nothing to say on standard output, and
 // then only its very last line: a worker that ran somebody's tests prints all kinds of errors.
-func (s *fromStderr) verdict(exit int, spoke bool) (schemas.FailureClass, string) {
+func (s *fromStderr) verdict(exit int, spoke bool) Verdict {
 	if exit == 0 {
 		if spoke || len(s.last) == 0 {
-			return "", ""
+			return Verdict{}
 		}
 		line := s.last[len(s.last)-1]
 		class := classify(line)
 		if class == "" {
-			return "", ""
+			return Verdict{}
 		}
-		return class, line
+		return Verdict{Class: class, Message: line}
 	}
 	for _, line := range slices.Backward(s.last) {
 		if class := classify(line); class != "" {
-			return class, line
+			return Verdict{Class: class, Message: line}
 		}
 	}
 	how := "ended by a signal"
@@ -104,7 +104,31 @@ func (s *fromStderr) verdict(exit int, spoke bool) (schemas.FailureClass, string
 	if len(s.last) > 0 {
 		how += ": " + s.last[len(s.last)-1]
 	}
-	return schemas.FailurePermanent, how
+	return Verdict{Class: schemas.FailurePermanent, Message: how}
+}
+
+// questionMark begins the last lines of a worker that cannot go on without an answer. The prompts say so.
+const questionMark = "QUESTION:"
+
+// question is what a worker's last words ask of the caller, "" if nothing.
+func question(text string) string {
+	start := -1
+	for i := 0; i < len(text); {
+		line := text[i:]
+		if strings.HasPrefix(strings.TrimLeft(line, " \t*"), questionMark) {
+			start = i
+		}
+		end := strings.IndexByte(line, '\n')
+		if end < 0 {
+			break
+		}
+		i += end + 1
+	}
+	if start < 0 {
+		return ""
+	}
+	_, asked, _ := strings.Cut(text[start:], questionMark)
+	return strings.Trim(asked, " \t\n*")
 }
 
 // classify finds what providers and agent programs say when an account is the trouble. It is meant to

@@ -11,6 +11,7 @@ type Ready struct {
 	Program    string // absolute path
 	Version    string // "" if the program has none to ask for
 	Credential string // environment, gateway, login or none
+	KeyFrom    string // environment or helper; "" if the profile names no key, or there is none
 	Isolation  schemas.Isolation
 }
 
@@ -26,5 +27,6 @@ func Probe(ctx context.Context, t Turn) (Ready, error) {
 		return ready, err
 	}
 	ready.Program, ready.Version, ready.Credential = p.program, p.version, p.inv.Credential
+	ready.KeyFrom = p.key.from
 	return ready, nil
 }

@@ -22,6 +22,9 @@ const probeTime = 3 * time.Second
 // worktree, where the program will run, is not where the user meant.
 func find(p Program, getenv func(string) string) (string, error) {
 	name := p.Name
+	if p.Companion {
+		return proc.Companion(name)
+	}
 	if rest, ok := strings.CutPrefix(name, "~/"); ok {
 		name = filepath.Join(getenv("HOME"), rest)
 	}

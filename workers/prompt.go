@@ -24,6 +24,7 @@ type Feedback struct {
 	Findings []schemas.Finding    // open ones
 	Gates    []schemas.GateResult // red ones
 	Tails    []Tail
+	Text     string // what the caller has to say, "" after a review
 }
 
 // Tail is the end of the output of a command that failed.
@@ -46,9 +47,15 @@ var prompts = sync.OnceValue(func() *template.Template {
 
 // Prompt returns the text that a worker is given. It begins with a heading, never with a dash, and
 // nothing of the contract or of the output of commands can end the fence around it.
-func Prompt(in PromptInput) string {
+func Prompt(in PromptInput) string { return render(string(in.Kind)+".md", in) }
+
+// ResumePrompt returns the text for a worker that goes on in its own session, which has the task
+// already: only what in.Feedback says.
+func ResumePrompt(in PromptInput) string { return render("resume.md", in) }
+
+func render(file string, in PromptInput) string {
 	var b strings.Builder
-	if err := prompts().ExecuteTemplate(&b, string(in.Kind)+".md", in); err != nil {
+	if err := prompts().ExecuteTemplate(&b, file, in); err != nil {
 		panic("workers: prompt: " + err.Error()) // a kind without a file, or a file that does not fit PromptInput
 	}
 	return b.String()

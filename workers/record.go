@@ -145,24 +145,28 @@ func (r *recorder) event(e schemas.Event) {
 	if dropped > 0 {
 		r.drop(dropped)
 	}
-	if e.Type == schemas.EventTool && r.steps == r.maxSteps() {
+	if e.Type == schemas.EventTool && !r.inv.OwnStepLimit && r.steps == maxSteps(r.t) {
 		r.stop(errStepCap)
 	}
 }
 
-func (r *recorder) maxSteps() int {
-	limit := r.t.Limits.MaxSteps
+func maxSteps(t Turn) int {
+	limit := t.Limits.MaxSteps
 	if limit <= 0 {
 		limit = schemas.DefaultMaxSteps
 	}
-	if r.t.Profile.MaxSteps > 0 {
-		limit = min(limit, r.t.Profile.MaxSteps)
+	if t.Profile.MaxSteps > 0 {
+		limit = min(limit, t.Profile.MaxSteps)
 	}
 	return limit
 }
 
-// meter stops a worker that has spent what the contract allows.
+// meter stops a worker that has spent what the contract allows. The gateway does so itself: it refuses
+// the next request, and what the last one paid for is not lost.
 func (r *recorder) meter() {
+	if r.inv.Credential == credentialGateway {
+		return
+	}
 	tokens := int64(0)
 	for _, n := range []*int64{r.usage.UncachedInput, r.usage.CacheRead, r.usage.CacheWrite, r.usage.Output} {
 		if n != nil {
@@ -261,13 +265,18 @@ func (r *recorder) judge(try *schemas.Try, result proc.Result, runErr, cause err
 		if result.End == proc.EndSettled {
 			exit = 0 // it had said its last word and only did not go
 		}
-		class, message := r.parser.Verdict(exit)
-		if class == "" && r.inv.Terminal && !r.parser.Done() {
-			class, message = schemas.FailureIncomplete, "the worker ended before its end-of-turn event"
+		v := r.parser.Verdict(exit)
+		if v.Class == "" && r.inv.Terminal && !r.parser.Done() {
+			v = Verdict{Class: schemas.FailureIncomplete, Message: "the worker ended before its end-of-turn event"}
 		}
-		try.Outcome, try.FailureClass, try.Message = schemas.OutcomeCompleted, class, r.message(message)
-		if class != "" {
+		try.Outcome, try.FailureClass, try.Message = schemas.OutcomeCompleted, v.Class, r.message(v.Message)
+		try.Question = r.message(v.Question)
+		switch {
+		case v.Class != "":
 			try.Outcome = schemas.OutcomeError
+		case v.StepCapped:
+			try.Outcome = schemas.OutcomeStepCapped
+			r.warn(fmt.Sprintf("%s: stopped after %d steps", schemas.CodeWorkerStepCap, r.steps))
 		}
 	}
 }

@@ -75,8 +75,8 @@ func FuzzCommandParser(f *testing.F) {
 		if len(events) != 1 || !slices.Contains(theirs, events[0].Type) {
 			t.Errorf("got %+v", events)
 		}
-		if class, _ := parser.Verdict(1); class == "" || class == schemas.FailureBudget {
-			t.Errorf("got class %q for exit status 1", class)
+		if v := parser.Verdict(1); v.Class == "" || v.Class == schemas.FailureBudget {
+			t.Errorf("got %+v for exit status 1", v)
 		}
 	})
 }

@@ -20,14 +20,14 @@ type Choice struct {
 
 // Route picks the profile for a contract: the flag's, else the one that the caller prefers, else one of
 // the tier of the task's difficulty, else the default. Only a profile whose adapter this version has is
-// picked by difficulty. The error is a *Error: HIGH_RISK_BLOCKED whatever the profile, CONFIG_INVALID if
+// picked by difficulty, and only if the variable that should hold its key is set. The error is a *Error: HIGH_RISK_BLOCKED whatever the profile, CONFIG_INVALID if
 // the flag names no profile, WORKER_CAPABILITY if the profile lacks what the contract asks for.
-func Route(cfg *config.Config, contract *schemas.Contract, caller, flagProfile string) (Choice, error) {
+func Route(cfg *config.Config, contract *schemas.Contract, caller, flagProfile string, getenv func(string) string) (Choice, error) {
 	choice := Choice{Difficulty: difficulty(contract)}
 	if contract.Risk == schemas.LevelHigh {
 		return Choice{}, &Error{Message: "a task of high risk is not delegated", code: schemas.CodeHighRiskBlocked}
 	}
-	choice.Profile, choice.Source = pick(cfg, contract, caller, flagProfile, choice.Difficulty.Level)
+	choice.Profile, choice.Source = pick(cfg, contract, caller, flagProfile, choice.Difficulty.Level, getenv)
 	if choice.Profile == nil {
 		message := fmt.Sprintf("no profile is called %q", flagProfile)
 		if nearest := schemas.Nearest(flagProfile, slices.Sorted(maps.Keys(cfg.Profiles))); nearest != "" {
@@ -53,14 +53,14 @@ func Route(cfg *config.Config, contract *schemas.Contract, caller, flagProfile s
 }
 
 // pick returns nil only if the flag names no profile.
-func pick(cfg *config.Config, contract *schemas.Contract, caller, flag string, level schemas.Level) (*config.Profile, string) {
+func pick(cfg *config.Config, contract *schemas.Contract, caller, flag string, level schemas.Level, getenv func(string) string) (*config.Profile, string) {
 	if flag != "" {
 		return cfg.Profiles[flag], "flag"
 	}
 	if p := cfg.Profiles[cfg.Callers[caller]]; p != nil && len(lacks(p, contract)) == 0 {
 		return p, "caller-preference"
 	}
-	if p := ofTier(cfg, contract, tier(level)); p != nil {
+	if p := ofTier(cfg, contract, tier(level), getenv); p != nil {
 		return p, "difficulty"
 	}
 	return cfg.Profiles[cfg.DefaultProfile], "default"
@@ -78,12 +78,15 @@ func tier(level schemas.Level) string {
 
 // ofTier is the best profile of a tier, or nil: one with the task's domain among its strengths before
 // one without, then the default profile, then the first by name.
-func ofTier(cfg *config.Config, contract *schemas.Contract, tier string) *config.Profile {
+func ofTier(cfg *config.Config, contract *schemas.Contract, tier string, getenv func(string) string) *config.Profile {
 	var best *config.Profile
 	bestScore := -1
 	for _, name := range slices.Sorted(maps.Keys(cfg.Profiles)) {
 		p := cfg.Profiles[name]
 		if _, err := For(p); err != nil || p.CostTier != tier || len(lacks(p, contract)) > 0 {
+			continue
+		}
+		if p.APIKeyEnv != "" && getenv(p.APIKeyEnv) == "" {
 			continue
 		}
 		score := 0

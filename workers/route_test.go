@@ -39,6 +39,28 @@ func configured(t interface {
 	return cfg
 }
 
+// noKeys is an environment in which the shipped profiles of paid providers cannot be picked.
+func noKeys(string) string { return "" }
+
+func TestRoutePicksOnlyWhoHasAKey(t *testing.T) {
+	t.Parallel()
+	cfg := configured(t, "spot.profile.a.costtier=")
+	for variable, want := range map[string]string{"": "d", "DEEPSEEK_API_KEY": "deepseek", "ZHIPUAI_API_KEY": "glm", "MOONSHOT_API_KEY": "d"} {
+		got, err := workers.Route(cfg, &schemas.Contract{}, "cli", "", func(name string) string {
+			if name == variable {
+				return "value"
+			}
+			return ""
+		})
+		if err != nil || got.Profile.Name != want {
+			t.Errorf("with %q set: got %v %v, want %s", variable, got.Profile, err, want)
+		}
+	}
+	if got, err := workers.Route(cfg, &schemas.Contract{}, "cli", "deepseek", noKeys); err != nil || got.Profile.Name != "deepseek" {
+		t.Errorf("got %v %v: who is asked for by name is taken, and the key is missed later", got.Profile, err)
+	}
+}
+
 func criteria(n int) []schemas.Criterion {
 	return make([]schemas.Criterion, n)
 }
@@ -70,7 +92,7 @@ func TestDifficulty(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := workers.Route(configured(t), &row.contract, "cli", "")
+			got, err := workers.Route(configured(t), &row.contract, "cli", "", noKeys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +153,7 @@ func TestRouteOrder(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := workers.Route(configured(t, row.lines...), &row.contract, row.caller, row.flag)
+			got, err := workers.Route(configured(t, row.lines...), &row.contract, row.caller, row.flag, noKeys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,12 +168,12 @@ func TestRouteRefuses(t *testing.T) {
 	t.Parallel()
 	cfg := configured(t, "spot.caller.codex.profile=c")
 	for _, flag := range []string{"", "c", "nonsense"} {
-		_, err := workers.Route(cfg, &schemas.Contract{Risk: "high", Difficulty: "low"}, "codex", flag)
+		_, err := workers.Route(cfg, &schemas.Contract{Risk: "high", Difficulty: "low"}, "codex", flag, noKeys)
 		refusal(t, err, "", schemas.CodeHighRiskBlocked, "high risk")
 	}
-	_, err := workers.Route(cfg, &schemas.Contract{Capabilities: []string{"vision-input"}}, "cli", "c")
+	_, err := workers.Route(cfg, &schemas.Contract{Capabilities: []string{"vision-input"}}, "cli", "c", noKeys)
 	refusal(t, err, schemas.FailureCapability, schemas.CodeWorkerCapability, "vision-input")
-	_, err = workers.Route(cfg, &schemas.Contract{}, "cli", "deepsek")
+	_, err = workers.Route(cfg, &schemas.Contract{}, "cli", "deepsek", noKeys)
 	refusal(t, err, "", schemas.CodeConfigInvalid, "deepseek")
 }
 
@@ -159,11 +181,11 @@ func TestFallbackChain(t *testing.T) {
 	t.Parallel()
 	cfg := configured(t, "spot.profile.c.fallbackprofiles=b", "spot.profile.c.fallbackprofiles=a", "spot.profile.c.fallbackprofiles=b",
 		"spot.profile.c.capabilities=vision-input", "spot.profile.a.capabilities=vision-input", "spot.caller.codex.profile=c")
-	got, err := workers.Route(cfg, &schemas.Contract{}, "codex", "")
+	got, err := workers.Route(cfg, &schemas.Contract{}, "codex", "", noKeys)
 	if err != nil || !slices.Equal(got.Fallback, []string{"b", "a"}) {
 		t.Errorf("got %q %v, want the preference's own chain", got.Fallback, err)
 	}
-	got, err = workers.Route(cfg, &schemas.Contract{Capabilities: []string{"vision-input"}}, "codex", "")
+	got, err = workers.Route(cfg, &schemas.Contract{Capabilities: []string{"vision-input"}}, "codex", "", noKeys)
 	if err != nil || !slices.Equal(got.Fallback, []string{"a"}) {
 		t.Errorf("got %q %v, want only who can do the task", got.Fallback, err)
 	}
@@ -196,7 +218,7 @@ func TestRouteProperties(t *testing.T) {
 			Capabilities: rapid.SliceOfNDistinct(capability, 0, 2, rapid.ID).Draw(t, "needs"),
 		}
 		flag := rapid.SampledFrom([]string{"", "", "a", "c"}).Draw(t, "flag")
-		got, err := workers.Route(cfg, contract, "codex", flag)
+		got, err := workers.Route(cfg, contract, "codex", flag, noKeys)
 
 		can := func(p *config.Profile) bool {
 			return !slices.ContainsFunc(contract.Capabilities, func(c string) bool { return !slices.Contains(p.Capabilities, c) })
@@ -210,7 +232,7 @@ func TestRouteProperties(t *testing.T) {
 		if err != nil {
 			return
 		}
-		again, _ := workers.Route(cfg, contract, "codex", flag)
+		again, _ := workers.Route(cfg, contract, "codex", flag, noKeys)
 		switch {
 		case got.Profile != again.Profile:
 			t.Fatal("the choice is not stable")

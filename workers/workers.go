@@ -35,7 +35,24 @@ type Turn struct {
 	Getenv  func(string) string
 	Now     func() time.Time
 	Redact  config.Redactor // masks what Run writes and returns; the profile's own secrets are added
+	Rate    config.Rate     // what the profile's model costs
+
+	// Credential asks git's credential helper for the key of an endpoint, "" if it has none. It is asked
+	// where the variable that the profile names is not set. Nil asks nobody.
+	Credential func(ctx context.Context, baseURL string) (string, error)
+
+	// Session is the file in which the worker's own session outlives its private home, if the program
+	// has one; "" keeps none. If it is there and Resume is not empty, the worker goes on from it, with
+	// Resume in place of Prompt.
+	Session string
+	Resume  string
+
+	gateway endpoint // once Run has started it
+	resumed bool     // the session is in Home
 }
+
+// endpoint is where a worker finds the gateway.
+type endpoint struct{ baseURL, token string }
 
 // Final is what Run found out besides the Try.
 type Final struct {
@@ -66,7 +83,7 @@ func Argv(t Turn) ([]string, error) {
 		return nil, err
 	}
 	// What an argument is made of does not depend on the prompt, so it is not even there to leak.
-	t.Prompt = "[prompt]"
+	t.Prompt, t.gateway = "[prompt]", endpoint{"[gateway]", "[token]"}
 	inv, err := adapter.Invocation(t)
 	if err != nil {
 		return nil, err
@@ -88,6 +105,7 @@ type prepared struct {
 	inv     Invocation
 	program string // absolute
 	version string // "" if the program has none to ask for
+	key     apiKey
 }
 
 func prepare(ctx context.Context, adapter Adapter, t Turn) (*prepared, error) {
@@ -98,19 +116,22 @@ func prepare(ctx context.Context, adapter Adapter, t Turn) (*prepared, error) {
 	p := adapter.Program(t.Profile)
 	path, err := find(p, t.Getenv)
 	if err != nil {
-		return nil, setupError(t.Profile, fmt.Sprintf("the program %q is not found", p.Name), err)
+		missing := setupError(t.Profile, fmt.Sprintf("the program %q is not found", p.Name), err)
+		if p.Companion {
+			missing.Message = fmt.Sprintf("%s is not beside git-spot nor in its libexec folder", p.Name)
+			missing.Companion = p.Name
+		}
+		return nil, missing
 	}
 	version, err := p.probe(ctx, path, t)
 	if err != nil {
 		return nil, setupError(t.Profile, err.Error(), nil)
 	}
-	if name := t.Profile.APIKeyEnv; name != "" && t.Getenv(name) == "" {
-		return nil, &Error{
-			Class: schemas.FailureAuth, Profile: t.Profile.Name, code: schemas.CodeWorkerAuth,
-			Message: fmt.Sprintf("the environment variable %s, which holds the key, is not set", name),
-		}
+	key, err := findKey(ctx, t, inv.Credential)
+	if err != nil {
+		return nil, err
 	}
-	return &prepared{adapter, inv, path, version}, nil
+	return &prepared{adapter, inv, path, version, key}, nil
 }
 
 // Why Run ends a worker that is still at work, as the cause of its context.
@@ -163,7 +184,19 @@ func run(ctx context.Context, adapter Adapter, t Turn) (try schemas.Try, final F
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	settled := make(chan struct{})
+	t.Redact = t.Redact.With(ready.key.value)
 	rec := newRecorder(t, ready, cancel, settled)
+	g, err := startGateway(ctx, t, ready, rec)
+	if err != nil {
+		return unstarted(try, err), final, nil
+	}
+	t.gateway = g.endpoint()
+	if t.Resume != "" && bring(t, ready.inv.Session) {
+		t.resumed, t.Prompt = true, t.Resume
+	}
+	if ready.inv, err = adapter.Invocation(t); err != nil {
+		return unstarted(try, err), final, g.Close()
+	}
 	stdout, stderr := rec.lines(rec.stdout), rec.lines(rec.stderr)
 	command := proc.Command{
 		Argv: append([]string{ready.program}, ready.inv.Args...), Dir: t.Dir, Env: environment(t, ready.inv),
@@ -175,9 +208,10 @@ func run(ctx context.Context, adapter Adapter, t Turn) (try schemas.Try, final F
 	result, runErr := proc.Supervise(running, command)
 	_ = stdout.Close() // Lines never fails
 	_ = stderr.Close()
+	gatewayErr := g.Close() // it says what the last request cost
 
 	rec.judge(&try, result, runErr, context.Cause(running))
-	err = rec.close(&try, &final)
+	err = errors.Join(gatewayErr, keep(t, ready.inv.Session), rec.close(&try, &final))
 	return try, final, err
 }
 
@@ -259,12 +293,15 @@ func searchPath(getenv func(string) string) string {
 
 // Error is a turn that was refused or could not be started; nothing was started.
 type Error struct {
-	Class   schemas.FailureClass // "" if the refusal is a matter of policy
-	Profile string               // name
-	Adapter string               // what this version has not, "" if that is not the reason
-	Message string
-	Err     error // cause, or nil
-	code    schemas.Code
+	Class     schemas.FailureClass // "" if the refusal is a matter of policy
+	Profile   string               // name
+	Adapter   string               // what this version has not, "" if that is not the reason
+	Companion string               // a program of git spot that is missing, "" if that is not the reason
+	Variable  string               // should hold the key and is not set, "" if that is not the reason
+	BaseURL   string               // for which git's credential helper has no key, "" if it was not asked
+	Message   string
+	Err       error // cause, or nil
+	code      schemas.Code
 }
 
 func (e *Error) Error() string {

@@ -608,7 +608,7 @@ func TestCheck(t *testing.T) {
 	t.Run("adapter", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
-		s.turn.Profile.Adapter = "builtin"
+		s.turn.Profile.Adapter = "zcode"
 		refusal(t, workers.Check(t.Context(), s.turn), schemas.FailureSetup, schemas.CodeWorkerSetup, "command")
 	})
 }

@@ -39,6 +39,7 @@ type verdictLine struct {
 	Message      string                       `json:"message,omitempty"`
 	Final        string                       `json:"finalText,omitempty"`
 	StderrTail   string                       `json:"stderrTail,omitempty"`
+	Question     string                       `json:"question,omitempty"`
 	Warnings     []string                     `json:"warnings,omitempty"`
 }
 
@@ -107,6 +108,7 @@ func dispatch(ctx context.Context, s *flow.Session, id gitstate.RunID, verdict *
 		r := turn.Receipt
 		verdict.Outcome, verdict.FailureClass, verdict.Usage = r.Outcome, r.FailureClass, &r.Usage
 		verdict.DurationMS, verdict.Final, verdict.StderrTail, verdict.Warnings = r.DurationMS, r.FinalText, r.StderrTail, r.Warnings
+		verdict.Question = r.Question
 		err = errors.Join(err, turn.Err())
 	}
 	if err != nil {

@@ -113,6 +113,7 @@ type doctorProfile struct {
 type doctorCredential struct {
 	Variable string `json:"variable"`
 	Set      bool   `json:"set"`
+	From     string `json:"from,omitempty"` // environment, or helper for git's credential helper
 }
 
 type doctorContract struct {
@@ -400,7 +401,7 @@ func (x *examination) workers(ctx context.Context) {
 	if contract == nil {
 		contract = &schemas.Contract{Kind: schemas.KindCode, Risk: schemas.LevelLow}
 	}
-	choice, err := workers.Route(x.config, contract, x.doc.Caller, x.opts.profile)
+	choice, err := workers.Route(x.config, contract, x.doc.Caller, x.opts.profile, x.e.getenv)
 	if err != nil {
 		x.found(ctx, severityError, err)
 		return
@@ -415,8 +416,15 @@ func (x *examination) workers(ctx context.Context) {
 		if variable := profile.APIKeyEnv; variable != "" {
 			row.Credential = &doctorCredential{Variable: variable, Set: x.e.getenv(variable) != ""}
 		}
-		ready, err := workers.Probe(ctx, workers.Turn{Profile: profile, Kind: contract.Kind, Getenv: x.e.getenv, Now: x.e.now})
+		turn := workers.Turn{Profile: profile, Kind: contract.Kind, Getenv: x.e.getenv, Now: x.e.now}
+		if x.s != nil {
+			turn.Credential = x.s.repo.Credential
+		}
+		ready, err := workers.Probe(ctx, turn)
 		row.Program, row.ProgramVersion = ready.Program, ready.Version
+		if ready.KeyFrom != "" {
+			row.Credential.Set, row.Credential.From = true, ready.KeyFrom
+		}
 		if err != nil {
 			wire, _ := describe(ctx, err)
 			row.Error = &wire

@@ -228,6 +228,15 @@ var advice = []func(error) []string{
 	}),
 	about(func(e *workers.Error) []string {
 		switch {
+		case e.Companion != "":
+			return []string{"make install, or copy " + e.Companion + " to the folder of git-spot"}
+		case e.Variable != "":
+			said := []string{"export " + e.Variable + "=KEY"}
+			if e.BaseURL != "" {
+				said = append(said, "or give it to git's credential helper: git credential approve, with the lines url="+
+					e.BaseURL+", username=git-spot and password=KEY on standard input")
+			}
+			return said
 		case e.Adapter != "":
 			return []string{
 				"a profile of your own, called NAME, can drive any program:",

@@ -53,6 +53,7 @@ func groups(e *env) []group {
 			newVerifyCmd(e),
 			newSelfReviewCmd(e),
 			newReviseCmd(e),
+			newResumeCmd(e),
 			newApproveCmd(e),
 			newIntegrateCmd(e),
 			newReportCmd(e),
@@ -85,13 +86,15 @@ func groups(e *env) []group {
 	}
 }
 
-// run runs the command that e.args names and returns the exit status.
-func run(ctx context.Context, e *env) int {
+// run runs the command that e.args names, says what went wrong and returns the exit status.
+func run(ctx context.Context, e *env) int { return e.finish(ctx, execute(ctx, e)) }
+
+func execute(ctx context.Context, e *env) error {
 	ctx, closeTrace := e.trace(ctx)
 	defer closeTrace()
 	e.root = newRoot(e)
 	strict(e, e.root)
-	return e.finish(ctx, e.root.Run(ctx, append([]string{"git-spot"}, e.args...)))
+	return e.root.Run(ctx, append([]string{"git-spot"}, e.args...))
 }
 
 func newRoot(e *env) *cli.Command {

@@ -12,7 +12,7 @@ import (
 	"github.com/git-spot/git-spot/schemas"
 )
 
-// turnDocument is what run and revise print.
+// turnDocument is what run, revise and resume print.
 type turnDocument struct {
 	stepDocument
 	Attempt      int                  `json:"attempt"`
@@ -23,6 +23,7 @@ type turnDocument struct {
 	DiffSHA256   string               `json:"diffSha256"`
 	Diff         schemas.DiffStat     `json:"diff"`
 	Log          string               `json:"log"`
+	Question     string               `json:"question,omitempty"` // what the worker asks of the caller
 	Warnings     []string             `json:"warnings,omitempty"`
 }
 
@@ -30,13 +31,16 @@ func turnOf(r *flow.TurnResult) turnDocument {
 	return turnDocument{
 		stepDocument: stepOf(r.Run), Attempt: r.Receipt.Attempt, Outcome: r.Receipt.Outcome, FailureClass: r.Receipt.FailureClass,
 		Usage: r.Receipt.Usage, Candidate: r.Run.State.Candidate, DiffSHA256: r.Diff.SHA256, Diff: r.Diff.Stat,
-		Log: r.Log, Warnings: r.Receipt.Warnings,
+		Log: r.Log, Question: r.Receipt.Question, Warnings: r.Receipt.Warnings,
 	}
 }
 
 func (d turnDocument) write(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s, attempt %d %s\n", d.ID, d.State, d.Attempt, d.Outcome)
 	fmt.Fprintf(w, "change: %d files, +%d -%d\n", d.Diff.Files, d.Diff.Added, d.Diff.Deleted)
+	if d.Question != "" {
+		fmt.Fprintf(w, "question: %s\n", oneLine(d.Question))
+	}
 	for _, warning := range d.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", oneLine(warning))
 	}

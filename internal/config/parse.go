@@ -77,7 +77,7 @@ func (p *parser) config() *Config {
 			continue
 		}
 		profile := &Profile{
-			Name: name, Prompt: "stdin", Output: "text", Capabilities: []string{"tool-use"}, SelfReview: c.SelfReview,
+			Name: name, API: "chat", Prompt: "stdin", Output: "text", Capabilities: []string{"tool-use"}, SelfReview: c.SelfReview,
 		}
 		apply(p, "spot.profile."+name+".", profileKeys(), profile, !always)
 		apply(p, "spot.profile."+name+".selfReview.", selfReviewKeys(), &profile.SelfReview, !always)

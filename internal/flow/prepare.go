@@ -35,7 +35,7 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 		return nil, &KindError{Kind: o.Contract.Kind}
 	}
 	caller, thread := config.Caller(s.Getenv)
-	choice, err := workers.Route(s.Config, o.Contract, caller, o.Profile)
+	choice, err := workers.Route(s.Config, o.Contract, caller, o.Profile, s.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 		chosen.Model = o.Model
 		choice.Profile = &chosen
 	}
-	if err := workers.Check(ctx, workers.Turn{Profile: choice.Profile, Kind: o.Contract.Kind, Getenv: s.Getenv, Now: s.Now}); err != nil {
+	if err := s.checkWorker(ctx, choice.Profile, o.Contract.Kind, ""); err != nil {
 		return nil, err
 	}
 	if err := s.checkSandbox(); err != nil {

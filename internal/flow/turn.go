@@ -67,6 +67,12 @@ func (s *Session) Run(ctx context.Context, id gitstate.RunID) (*TurnResult, erro
 	return s.turn(ctx, id, turnRequest{by: gitstate.ByRun, command: "run", to: schemas.StateRunning})
 }
 
+// Resume lets the worker go on with a text of the caller: in its own session if its program keeps one
+// and it is still there, else as a new turn that is told the text. It counts as a revision.
+func (s *Session) Resume(ctx context.Context, id gitstate.RunID, text string) (*TurnResult, error) {
+	return s.turn(ctx, id, turnRequest{by: gitstate.ByResume, command: "resume", to: schemas.StateRevising, text: text})
+}
+
 // Revise records the caller's verdict and runs the next turn with it.
 func (s *Session) Revise(ctx context.Context, id gitstate.RunID, verdict *schemas.Review) (*TurnResult, error) {
 	return s.turn(ctx, id, turnRequest{by: gitstate.ByRevise, command: "revise", to: schemas.StateRevising, verdict: verdict})
@@ -76,7 +82,8 @@ type turnRequest struct {
 	by      gitstate.Trigger
 	command string
 	to      schemas.State
-	verdict *schemas.Review // nil for the first turn
+	verdict *schemas.Review // of revise
+	text    string          // of resume
 }
 
 func (s *Session) turn(ctx context.Context, id gitstate.RunID, req turnRequest) (result *TurnResult, err error) {
@@ -144,6 +151,7 @@ type turn struct {
 	worktree *worktree.Worktree
 	number   int
 	prompt   string
+	resume   string            // the prompt for a worker that goes on in its own session, "" in a first turn
 	base     worktree.Snapshot // what the worktree held before the turn
 	before   *worktree.Fingerprint
 	ledgers  []gitstate.RefValue
@@ -165,16 +173,9 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 	if err := s.checkSandbox(); err != nil {
 		return nil, err
 	}
-	var feedback *workers.Feedback
-	if req.verdict != nil {
-		verification, err := s.Verification(ctx, &phase.Run)
-		if err != nil && !errors.Is(err, gitstate.ErrNoFile) {
-			return nil, err
-		}
-		if err := review.CheckRevision(&phase.State, s.Config.MaxRevisions, req.verdict, verification); err != nil {
-			return nil, err
-		}
-		feedback = feedbackOf(req.verdict, verification)
+	feedback, err := s.feedback(ctx, phase, req)
+	if err != nil {
+		return nil, err
 	}
 	base := gitstate.OID(phase.State.Base.Commit)
 	always, err := s.alwaysLocked(ctx, &phase.Run)
@@ -188,9 +189,12 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 	if err != nil {
 		return nil, err
 	}
-	t.prompt = workers.Prompt(workers.PromptInput{Contract: contract, Kind: contract.Kind, Locked: locked, Feedback: feedback})
-	ready := workers.Turn{Profile: chain[0], Kind: contract.Kind, Prompt: t.prompt, Getenv: s.Getenv, Now: s.Now}
-	if err := workers.Check(ctx, ready); err != nil {
+	input := workers.PromptInput{Contract: contract, Kind: contract.Kind, Locked: locked, Feedback: feedback}
+	t.prompt = workers.Prompt(input)
+	if feedback != nil {
+		t.resume = workers.ResumePrompt(input)
+	}
+	if err := s.checkWorker(ctx, chain[0], contract.Kind, t.prompt); err != nil {
 		return nil, err
 	}
 	if req.to == schemas.StateRevising {
@@ -212,6 +216,37 @@ func (s *Session) newTurn(ctx context.Context, phase *gitstate.Phase, contract *
 	return t, nil
 }
 
+// feedback is what the worker is told of its last attempt, nil in a first turn. The errors are those of
+// review.CheckRevision and review.CheckResume.
+func (s *Session) feedback(ctx context.Context, phase *gitstate.Phase, req turnRequest) (*workers.Feedback, error) {
+	switch {
+	case req.text != "":
+		return &workers.Feedback{Text: req.text}, review.CheckResume(&phase.State, s.Config.MaxRevisions)
+	case req.verdict == nil:
+		return nil, nil
+	}
+	verification, err := s.Verification(ctx, &phase.Run)
+	if err != nil && !errors.Is(err, gitstate.ErrNoFile) {
+		return nil, err
+	}
+	if err := review.CheckRevision(&phase.State, s.Config.MaxRevisions, req.verdict, verification); err != nil {
+		return nil, err
+	}
+	return feedbackOf(req.verdict, verification), nil
+}
+
+// checkWorker says whether a worker could start: the error is that of workers.Check.
+func (s *Session) checkWorker(ctx context.Context, p *config.Profile, kind schemas.Kind, prompt string) error {
+	return workers.Check(ctx, workers.Turn{
+		Profile: p, Kind: kind, Prompt: prompt, Getenv: s.Getenv, Now: s.Now, Credential: s.Repo.Credential,
+	})
+}
+
+// sessionPath is the file in which the session of a profile's worker outlives a turn.
+func (s *Session) sessionPath(id gitstate.RunID, profile string) string {
+	return filepath.Join(s.liveFolder(id), "session-"+profile)
+}
+
 // start records that a turn begins, before the worker can cost anything.
 func (t *turn) start(ctx context.Context, req turnRequest) error {
 	argv, err := workers.Argv(t.workerTurn(t.chain[0], "", ""))
@@ -220,7 +255,7 @@ func (t *turn) start(ctx context.Context, req turnRequest) error {
 	}
 	start, err := schemas.MarshalIndent(schemas.AttemptStart{
 		SchemaVersion: schemas.Version, Attempt: t.number, Profile: profileRef(t.chain[0], t.phase.State.Profile.Source),
-		Argv: argv, StartTree: string(t.base.Tree), StartedAt: t.s.Now(),
+		Argv: argv, StartTree: string(t.base.Tree), StartedAt: t.s.Now(), Text: req.text,
 	})
 	if err != nil {
 		return err
@@ -249,8 +284,10 @@ func (t *turn) start(ctx context.Context, req turnRequest) error {
 		Apply: func(st *schemas.RunState) {
 			st.Attempt = t.number
 			st.Outcome, st.FailureClass, st.Code = "", "", ""
-			if summary != nil {
+			if req.to == schemas.StateRevising {
 				st.Revisions++
+			}
+			if summary != nil {
 				st.Review = summary
 			}
 		},
@@ -346,6 +383,8 @@ func (t *turn) workerTurn(p *config.Profile, home, tmp string) workers.Turn {
 		Profile: p, Kind: t.contract.Kind, Prompt: t.prompt, Dir: t.worktree.Path(), Home: home, Tmp: tmp,
 		RunID: string(t.phase.ID), Attempt: t.number, Limits: t.contract.Limits,
 		Getenv: t.s.Getenv, Now: t.s.Now, Redact: t.s.Config.Redactor(t.s.Getenv),
+		Rate: t.s.Config.Rates[p.Model], Credential: t.s.Repo.Credential,
+		Session: t.s.sessionPath(t.phase.ID, p.Name), Resume: t.resume,
 	}
 	if t.events != nil {
 		turn.Events, turn.Log = io.Writer(t.events), io.Writer(t.log)
@@ -367,7 +406,7 @@ func (t *turn) runChain(ctx context.Context) {
 		t.receipt.Outcome, t.receipt.FailureClass, t.receipt.Message = try.Outcome, try.FailureClass, try.Message
 		t.receipt.SessionID = try.SessionID
 		t.receipt.Isolation, t.receipt.Credential = final.Isolation, final.Credential
-		t.receipt.FinalText, t.receipt.StderrTail = final.Text, final.StderrTail
+		t.receipt.FinalText, t.receipt.StderrTail, t.receipt.Question = final.Text, final.StderrTail, try.Question
 		t.receipt.Warnings = append(t.receipt.Warnings, final.Warnings...)
 		last := i == len(t.chain)-1
 		if try.Outcome != schemas.OutcomeError || !workers.MayFallBack(try.FailureClass) || last || ctx.Err() != nil {

@@ -25,27 +25,39 @@ const SuperviseArg = "__supervise"
 // ShimMain is the supervisor. It returns the exit status of its process.
 func ShimMain(args []string) int { return shim.Main(args) }
 
-// Shim says which supervisor Supervise uses: git-spot-shim beside this program or in
-// ../libexec/git-spot/, else this program itself (builtin), which starts slower.
+// Shim says which supervisor Supervise uses: git-spot-shim where Companion finds it, else this program
+// itself (builtin), which starts slower.
 func Shim() (path string, builtin bool) {
+	if path, err := Companion("git-spot-shim"); err == nil {
+		return path, false
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return os.Args[0], true
 	}
-	real, err := filepath.EvalSymlinks(self)
-	if err != nil {
-		real = self
-	}
-	dir := filepath.Dir(real)
-	for _, path := range []string{
-		filepath.Join(dir, "git-spot-shim"),
-		filepath.Join(dir, "..", "libexec", "git-spot", "git-spot-shim"),
-	} {
-		if executable(path) == nil {
-			return path, false
-		}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
 	}
 	return self, true
+}
+
+// Companion finds another program of git spot: beside this one or in ../libexec/git-spot/, never on PATH.
+// The error is a *StartError that is fs.ErrNotExist.
+func Companion(name string) (path string, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", &StartError{Program: name, Err: err}
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	dir := filepath.Dir(self)
+	for _, path := range []string{filepath.Join(dir, name), filepath.Join(dir, "..", "libexec", "git-spot", name)} {
+		if executable(path) == nil {
+			return path, nil
+		}
+	}
+	return "", &StartError{Program: name, Err: os.ErrNotExist}
 }
 
 // SupervisorError says that the supervisor did not do its work to the end: somebody killed it, it

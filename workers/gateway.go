@@ -1,0 +1,140 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/git-spot/git-spot/internal/durable"
+	"github.com/git-spot/git-spot/internal/gateway"
+	"github.com/git-spot/git-spot/schemas"
+)
+
+// The variables that ask the gateway for a record of what passes it, or for the answers of one.
+const (
+	recordVariable = "GIT_SPOT_RECORD"
+	replayVariable = "GIT_SPOT_REPLAY"
+)
+
+// meteredGateway is the gateway of one try with the files that belong to it.
+type meteredGateway struct {
+	*gateway.Gateway
+	files []*os.File
+}
+
+// startGateway starts the gateway of a try whose worker wants one, else it returns nil. What the gateway
+// counts goes to rec; once the budget is spent it refuses the next request, which ends the worker. The
+// error is a *Error.
+func startGateway(ctx context.Context, t Turn, ready *prepared, rec *recorder) (_ *meteredGateway, err error) {
+	if ready.inv.Credential != credentialGateway {
+		return nil, nil
+	}
+	g := &meteredGateway{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(setupError(t.Profile, "the gateway cannot start", err), g.closeFiles())
+		}
+	}()
+	options := gateway.Options{
+		Upstream: t.Profile.BaseURL, API: t.Profile.API, Model: t.Profile.Model, Key: ready.key.value,
+		Limits: t.Limits, Rate: t.Rate, Redact: rec.redact,
+		Usage:   rec.metered,
+		Warn:    rec.warned,
+		Refused: func() { rec.stop(errBudget) },
+	}
+	if path := t.Getenv(recordVariable); path != "" {
+		f, err := durable.Append(path, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		g.files, options.Record = append(g.files, f), f
+	}
+	if path := t.Getenv(replayVariable); path != "" {
+		f, err := durable.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		g.files, options.Replay = append(g.files, f), f
+	}
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	if g.Gateway, err = gateway.Start(ctx, listener, options); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return g, nil
+}
+
+// endpoint is what the worker is told; the zero value without a gateway.
+func (g *meteredGateway) endpoint() endpoint {
+	if g == nil {
+		return endpoint{}
+	}
+	return endpoint{g.BaseURL(), g.Token()}
+}
+
+// Close ends the gateway, if there is one: no request is under way afterwards.
+func (g *meteredGateway) Close() error {
+	if g == nil {
+		return nil
+	}
+	return errors.Join(g.Gateway.Close(), g.closeFiles())
+}
+
+func (g *meteredGateway) closeFiles() error {
+	var errs []error
+	for _, f := range g.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// metered accounts for one request that the gateway has seen to its end.
+func (r *recorder) metered(u schemas.Usage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.event(schemas.Event{Type: schemas.EventUsage, Usage: &u})
+}
+
+// warned records what the gateway has to say.
+func (r *recorder) warned(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.warn(text)
+}
+
+// maxSession bounds the session file of a worker program.
+const maxSession = 64 << 20
+
+// bring puts the kept session of an earlier turn into the worker's home, and says whether there is one.
+func bring(t Turn, name string) bool {
+	if name == "" || t.Session == "" {
+		return false
+	}
+	data, err := durable.ReadFile(t.Session, maxSession)
+	if err != nil {
+		return false // a session can be deleted at any time, and the turn begins a new one
+	}
+	return durable.WriteFile(filepath.Join(t.Home, name), data, 0o600) == nil
+}
+
+// keep saves the worker's session where it outlives the home. What the worker has put there is not
+// trusted: only a regular file of sane size is taken, and only the worker ever reads it.
+func keep(t Turn, name string) error {
+	if name == "" || t.Session == "" {
+		return nil
+	}
+	data, err := durable.ReadFile(filepath.Join(t.Home, name), maxSession+1)
+	if err != nil || len(data) > maxSession {
+		return durable.Remove(t.Session)
+	}
+	if err := durable.WriteFile(t.Session, data, 0o600); err != nil {
+		return fmt.Errorf("keep the worker's session: %w", err)
+	}
+	return nil
+}
