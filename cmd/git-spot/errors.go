@@ -260,6 +260,9 @@ var advice = []func(error) []string{
 		return []string{"git config --show-origin --get-all " + shellQuote(e.Key)}
 	}),
 
+	about(func(*worktree.RootError) []string {
+		return []string{"git config spot.worktreeRoot DIR names a folder outside of the repository that can be made and written to"}
+	}),
 	about(func(*flow.UnbornError) []string { return []string{`git commit --allow-empty -m "first commit"`} }),
 	about(func(*worktree.IdentityError) []string {
 		return []string{"git config --global user.name NAME", "git config --global user.email ADDRESS"}
