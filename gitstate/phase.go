@@ -42,7 +42,7 @@ type NewRun struct {
 // absent, the slot is the one that Reserve claimed. On success p.Run is the event.
 //
 // Errors: *ExistsError (RUN_EXISTS) if another process was faster; nothing is left then but unreferenced
-// objects.
+// objects. After a *FlushError there is a run.
 func (p *Phase) Create(ctx context.Context, n NewRun) error {
 	before, after := schemas.RunState{Kind: n.State.Kind}, n.State
 	after.SchemaVersion, after.ID, after.Owner = schemas.Version, string(p.ID), nil
@@ -86,7 +86,8 @@ type Event struct {
 //
 // Errors: *ConflictError (CONFLICT) if another process moved the run or one of ev.Refs; *LockError
 // (LOCK_HELD) if a lock file of git's is in the way; *TransitionError for an event that the table does not
-// have, which is a defect of the caller.
+// have, which is a defect of the caller. After a *FlushError p.Run is the new event: it is written, and what
+// it permits must wait until it is certain that it stays.
 func (p *Phase) Append(ctx context.Context, ev Event) error {
 	return p.append(ctx, p.by, ev)
 }
@@ -165,14 +166,15 @@ func (p *Phase) write(ctx context.Context, t Transition, after *schemas.RunState
 	if err != nil {
 		return err
 	}
-	if err := p.swap(ctx, t, commit, after, ev.Refs); err != nil {
+	err = p.swap(ctx, t, commit, after, ev.Refs)
+	if _, moved := errors.AsType[*FlushError](err); err != nil && !moved {
 		return err
 	}
 	if after.Slot != 0 {
 		p.claim = nil
 	}
 	p.Head, p.State = commit, *after
-	return nil
+	return err
 }
 
 func (p *Phase) commit(ctx context.Context, after *schemas.RunState, ev Event) (OID, error) {
@@ -238,7 +240,7 @@ func (p *Phase) swap(ctx context.Context, t Transition, commit OID, after *schem
 		}
 		// Whatever the error says: if the ref is at our commit, the event is written.
 		if head, refErr := p.ledger.store.Ref(ctx, RunRef(p.ID)); refErr == nil && head == commit {
-			return nil
+			return p.flushed(ctx, commit, err)
 		}
 		again, spent := false, try >= swapTries
 		if conflict, ok := errors.AsType[*ConflictError](err); ok {
@@ -262,6 +264,18 @@ func (p *Phase) swap(ctx context.Context, t Transition, commit OID, after *schem
 			return err
 		}
 	}
+}
+
+// flushed makes sure that the event commit is on the disk, which the swap that wrote it and returned err
+// may not have come to.
+func (p *Phase) flushed(ctx context.Context, commit OID, err error) error {
+	if _, moved := errors.AsType[*FlushError](err); !moved {
+		err = p.ledger.store.Update(ctx, []RefUpdate{{Ref: RunRef(p.ID), New: commit, Old: commit}})
+	}
+	if _, moved := errors.AsType[*FlushError](err); err == nil || moved {
+		return err
+	}
+	return &FlushError{Err: err}
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -281,5 +282,59 @@ func TestEveryEventIsFlushed(t *testing.T) {
 	appendEvent(t, p, gitstate.Event{To: schemas.StateAborted})
 	if watched.writes.Load() < 8 || watched.lazy.Load() > 0 {
 		t.Errorf("%d of %d writes were not to be flushed", watched.lazy.Load(), watched.writes.Load())
+	}
+}
+
+// flushlessStore moves refs and then fails as often as it is told to.
+type flushlessStore struct {
+	gitstate.Store
+	failures []error
+}
+
+func (s *flushlessStore) Update(ctx context.Context, updates []gitstate.RefUpdate) error {
+	err := s.Store.Update(ctx, updates)
+	if err == nil && len(s.failures) > 0 {
+		err, s.failures = s.failures[0], s.failures[1:]
+	}
+	return err
+}
+
+// An event that is written, but maybe not on the disk, is neither a success nor undone.
+func TestEventThatIsNotFlushed(t *testing.T) {
+	t.Parallel()
+	dir := repository(t, "sha1")
+	base := git(t, dir, "rev-parse", "main")
+	lost, io := errors.New("git was killed"), &gitstate.FlushError{Err: syscall.EIO}
+	for name, c := range map[string]struct {
+		failures []error
+		want     error
+	}{
+		"the disk fails":               {[]error{io}, io},
+		"git is lost":                  {[]error{lost}, nil},
+		"git is lost and disk fails":   {[]error{lost, io}, io},
+		"git is lost once more":        {[]error{lost, lost}, lost},
+		"what failed is only the lock": {[]error{&gitstate.LockError{Path: "x.lock"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := open(t, dir)
+			id := gitstate.RunID(strings.ReplaceAll(name, " ", "-"))
+			if err := prepareRun(t.Context(), l, id, base, 16); err != nil {
+				t.Fatal(err)
+			}
+			store := &flushlessStore{Store: l.Store(), failures: c.failures}
+			p := begin(t, l, id, gitstate.ByAbort)
+			l.SetStore(store)
+			err := p.Append(t.Context(), gitstate.Event{To: schemas.StateAborted})
+			_, flush := errors.AsType[*gitstate.FlushError](err)
+			if !errors.Is(err, c.want) || flush != (c.want != nil) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			run := load(t, l, id)
+			if run.State.State != schemas.StateAborted || p.Head != run.Head || p.State.State != schemas.StateAborted {
+				t.Errorf("the ledger is %s at %s, the phase %s at %s", run.State.State, run.Head, p.State.State, p.Head)
+			}
+			finish(t, p)
+		})
 	}
 }

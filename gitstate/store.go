@@ -77,7 +77,8 @@ type Store interface {
 	// If ctx ends while the refs are moving, they may have moved in spite of the error.
 	//
 	// Under WithSync the refs, and before them every object that this Store wrote, MUST be on the disk, folders
-	// included, when Update returns. If only the last flush fails, the refs have moved.
+	// included, when Update returns. If only the last flush fails, the error MUST be *FlushError: the refs
+	// have moved.
 	Update(ctx context.Context, updates []RefUpdate) error
 
 	// Close ends what the Store holds. No other call may run or follow. Nothing that was written depends on it.
@@ -97,6 +98,17 @@ type RefUpdate struct {
 	Ref      Ref
 	New, Old OID
 }
+
+// FlushError says that refs have moved, and that it is not certain that they are on the disk: a power cut may
+// take them back.
+type FlushError struct{ Err error }
+
+func (e *FlushError) Error() string {
+	return fmt.Sprintf("written, but maybe not yet on the disk: %v", e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *FlushError) Unwrap() error { return e.Err }
 
 // ConflictError says that a ref was not at its expected value. Nothing was written; who read the value
 // again may retry.
@@ -591,7 +603,7 @@ func (s *store) saveRefs(folders []string) error {
 			folder = filepath.Dir(folder)
 		}
 		if err := flush(folder); err != nil {
-			return err
+			return &FlushError{Err: err}
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 		return nil, err
 	}
 	defer func() {
-		if err == nil {
+		if err == nil || phase.Head != "" { // a run that there is has its worktree
 			return
 		}
 		ctx, cancel := surviving(ctx)
