@@ -60,8 +60,15 @@ func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error 
 	if err != nil {
 		return err
 	}
-	if st.State == schemas.StateInterrupted { // it gave up its slot
-		if err := s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns); err != nil {
+	if st.State == schemas.StateInterrupted {
+		// Before anything is written, as far as what the turn came to says where this will lead.
+		to := schemas.StateImplemented
+		if st.Tree == start.StartTree {
+			if to, err = s.turnBeganIn(ctx, phase); err != nil {
+				return err
+			}
+		}
+		if err := s.claimSlot(ctx, phase, to); err != nil {
 			return err
 		}
 	}
@@ -88,6 +95,9 @@ func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error 
 	}
 	if string(tree) == start.StartTree {
 		return s.forgetTurn(ctx, phase, files)
+	}
+	if err := s.claimSlot(ctx, phase, schemas.StateImplemented); err != nil {
+		return err
 	}
 	diff, err := s.Ledger.Diff(ctx, gitstate.OID(st.Base.Commit), commit)
 	if err != nil {
@@ -205,6 +215,9 @@ func (s *Session) forgetTurn(ctx context.Context, phase *gitstate.Phase, files m
 	}
 	to, err := s.turnBeganIn(ctx, phase)
 	if err != nil {
+		return err
+	}
+	if err := s.claimSlot(ctx, phase, to); err != nil {
 		return err
 	}
 	var before *schemas.VerificationSummary
@@ -341,13 +354,22 @@ func (s *Session) recoverLanding(ctx context.Context, phase *gitstate.Phase) err
 // unblock goes back to the state before the environment got in the way.
 func (s *Session) unblock(ctx context.Context, phase *gitstate.Phase) error {
 	to := phase.State.Blocked.From
-	if err := s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns); err != nil {
+	if err := s.claimSlot(ctx, phase, to); err != nil {
 		return err
 	}
 	return phase.Append(ctx, gitstate.Event{
 		To: to, Subject: "recover: back to " + string(to),
 		Apply: func(st *schemas.RunState) { st.Blocked = nil; st.Recoveries++ },
 	})
+}
+
+// claimSlot claims the slot that a run needs in the state to; it gave up its own when it was interrupted or
+// blocked.
+func (s *Session) claimSlot(ctx context.Context, phase *gitstate.Phase, to schemas.State) error {
+	if !gitstate.StandingOf(to).Slot {
+		return nil
+	}
+	return s.Ledger.ClaimSlot(ctx, phase, s.Config.MaxConcurrentRuns)
 }
 
 // stepBack ends a phase without a worker whose owner is gone, in the state that it began in.
