@@ -155,6 +155,8 @@ var Transitions = []Transition{
 
 	{From: schemas.StateReviewing, By: ByApprove, To: schemas.StateApproved, Kinds: CodeOnly, Note: true},
 	{From: schemas.StateSelfReviewing, By: ByApprove, To: schemas.StateApproved, Kinds: CodeOnly, Note: true},
+	{From: schemas.StateReviewing, By: ByApprove, To: schemas.StateFailed, When: "the base cannot be read", Kinds: CodeOnly},
+	{From: schemas.StateSelfReviewing, By: ByApprove, To: schemas.StateFailed, When: "the base cannot be read", Kinds: CodeOnly},
 
 	{From: schemas.StateApproved, By: ByRebase, To: schemas.StateImplemented, Kinds: CodeOnly},
 	{From: schemas.StateReviewing, By: ByRebase, To: schemas.StateImplemented, Kinds: CodeOnly},

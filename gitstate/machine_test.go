@@ -33,8 +33,8 @@ code            reviewing             unproven!verify verifying failed
 code            verifying             verify       selfReviewing reviewing approved blocked:gate implemented failed
 
 code            selfReviewing         self-review  selfReviewing reviewing
-code            reviewing             approve      approved
-code            selfReviewing         approve      approved
+code            reviewing             approve      approved failed
+code            selfReviewing         approve      approved failed
 
 code            approved              rebase       implemented
 code            reviewing             rebase       implemented

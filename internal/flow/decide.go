@@ -49,6 +49,9 @@ func (s *Session) Approve(ctx context.Context, id gitstate.RunID, verdict *schem
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, phase.Close()) }()
+	if err := s.checkBase(ctx, phase); err != nil {
+		return nil, err
+	}
 	st := &phase.State
 	contract, err := s.Contract(ctx, &phase.Run)
 	if err != nil {
@@ -68,12 +71,12 @@ func (s *Session) Approve(ctx context.Context, id gitstate.RunID, verdict *schem
 	if diff.SHA256 != verdict.DiffSHA256 || string(diff.Tree) != verification.Tree {
 		return nil, &review.HashError{Verified: verification.DiffSHA256, Reviewed: verdict.DiffSHA256, Now: diff.SHA256}
 	}
-	profile := st.Profile
-	if receipt, err := s.Receipt(ctx, &phase.Run); err == nil {
-		profile = receipt.Profile
+	receipt, err := s.Receipt(ctx, &phase.Run)
+	if err != nil {
+		return nil, err
 	}
 	text, err := review.Message(message, review.Trailers{
-		Run: string(id), DiffSHA256: diff.SHA256, Adapter: profile.Adapter, Model: profile.Model,
+		Run: string(id), DiffSHA256: diff.SHA256, Adapter: receipt.Profile.Adapter, Model: receipt.Profile.Model,
 	})
 	if err != nil {
 		return nil, err

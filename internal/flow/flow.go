@@ -46,13 +46,19 @@ func (s *Session) worktreeOf(run *gitstate.Run) *worktree.Worktree {
 	})
 }
 
-// Contract reads the contract of a run from its ledger.
+// Contract reads the contract of a run from its ledger. It was sound when it was written: one that is not
+// is a *gitstate.CorruptError.
 func (s *Session) Contract(ctx context.Context, run *gitstate.Run) (*schemas.Contract, error) {
-	data, err := s.Ledger.File(ctx, run, "contract.json")
+	const file = "contract.json"
+	data, err := s.Ledger.File(ctx, run, file)
 	if err != nil {
 		return nil, err
 	}
-	return schemas.ParseContract(data)
+	contract, err := schemas.ParseContract(data)
+	if err != nil {
+		return nil, &gitstate.CorruptError{ID: run.ID, What: file, Err: err}
+	}
+	return contract, nil
 }
 
 // snapshot writes what the worktree of a run holds as a commit on base.
