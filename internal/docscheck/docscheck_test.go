@@ -112,7 +112,7 @@ func transitions() string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("| from | by | to | when | only | synced | noted |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| from | by | to | when | only | noted |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, l := range merged {
 		fmt.Fprintf(&b, "| %s | %s | %s\n", l.from, l.by, l.rest)
 	}
