@@ -361,7 +361,7 @@ func TestNotedEvents(t *testing.T) {
 		}
 		noted[ends] = row.Note
 		mustNote := row.From == schemas.StateVerifying && (row.To == schemas.StateReviewing || row.To == schemas.StateSelfReviewing || row.To == schemas.StateBlocked) ||
-			row.By == gitstate.ByApprove || row.To == schemas.StateIntegrated || row.To == schemas.StateReported
+			row.To == schemas.StateApproved && row.By == gitstate.ByApprove || row.To == schemas.StateIntegrated || row.To == schemas.StateReported
 		if mustNote && !row.Note {
 			t.Errorf("row %+v is not noted", row)
 		}
