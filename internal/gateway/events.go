@@ -2,23 +2,22 @@ package gateway
 
 import "bytes"
 
-// maxEvent is the most bytes of one event, or of a body that is no stream, that are looked at. What is
-// longer passes, and what it says of usage is not known.
+// maxEvent is the most bytes of one event, or of an answer that is no stream, that are looked at. What
+// is longer passes, and what it says of usage is not known.
 const maxEvent = 8 << 20
 
-// events takes an answer apart while it passes: server-sent events, or one JSON document. It never
-// fails: what cannot be read is skipped. Memory for more than a few lines is asked for with grow.
+// events takes an answer apart while it passes: server-sent events, or one JSON document, whatever its
+// header says. It never fails: what cannot be read is skipped.
 type events struct {
-	found func(data []byte)    // called with each event's data, or with the document; valid during the call
-	grow  func(bytes int) bool // says whether so many more may be held
+	found func(data []byte) // called with each event's data, or with the document; valid during the call
 
-	kind  kind
-	line  []byte // of a stream: the line so far; else the document so far
-	data  []byte // the data lines of the event so far
-	lines int    // how many of them
-	skip  bool   // the line, or document, is too long
-	bad   bool   // the event has lost a line
-	cr    bool   // the last byte was the CR of a line's end
+	kind kind
+	line buffer // of a stream: the line so far; else the document so far
+	data buffer // the data lines of the event so far
+	some bool   // there was one
+	long bool   // the line, or the document, is too long
+	lost bool   // the event has lost a line
+	cr   bool   // the last byte was the CR of a line's end
 }
 
 type kind byte
@@ -29,20 +28,23 @@ const (
 	sse
 )
 
+func newEvents(grow func(bytes int) bool, found func(data []byte)) *events {
+	return &events{found: found, line: buffer{most: maxEvent, grow: grow}, data: buffer{most: maxEvent, grow: grow}}
+}
+
 func (e *events) feed(p []byte) {
 	if e.kind == unseen {
-		start := bytes.TrimLeft(p, "\xef\xbb\xbf \t\r\n") // a stream may begin with a byte order mark
-		if len(start) == 0 {
+		p = bytes.TrimLeft(p, "\xef\xbb\xbf \t\r\n") // a stream may begin with a byte order mark
+		if len(p) == 0 {
 			return
 		}
 		e.kind = sse
-		if start[0] == '{' || start[0] == '[' {
+		if p[0] == '{' || p[0] == '[' {
 			e.kind = document
 		}
-		p = start
 	}
 	if e.kind == document {
-		e.skip = e.skip || !e.keep(&e.line, p)
+		e.long = e.long || !e.line.add(p)
 		return
 	}
 	for len(p) > 0 {
@@ -52,76 +54,60 @@ func (e *events) feed(p []byte) {
 		e.cr = false
 		end := bytes.IndexAny(p, "\r\n")
 		if end < 0 {
-			e.skip = e.skip || !e.keep(&e.line, p)
+			e.long = e.long || !e.line.add(p)
 			return
 		}
-		if len(e.line) == 0 && !e.skip {
-			e.take(p[:end])
-		} else {
-			if e.skip = e.skip || !e.keep(&e.line, p[:end]); !e.skip {
-				e.take(e.line)
-			} else {
-				e.bad = true
-			}
-			e.line, e.skip = e.line[:0], false
-		}
+		e.end(p[:end])
 		e.cr = p[end] == '\r'
 		p = p[end+1:]
 	}
 }
 
-// finish reads what is left at the end of the answer. A server that ends without an empty line has
-// nevertheless said what it said.
-func (e *events) finish() {
-	if e.kind == document {
-		if !e.skip {
-			e.found(e.line)
-		}
-		return
+// end takes the last piece of a line.
+func (e *events) end(p []byte) {
+	switch {
+	case e.long || len(e.line.data) > 0 && !e.line.add(p):
+		e.lost = true
+	case len(e.line.data) > 0:
+		e.take(e.line.data)
+	default:
+		e.take(p)
 	}
-	if e.skip {
-		e.bad = true
-	} else if len(e.line) > 0 {
-		e.take(e.line)
-	}
-	e.take(nil)
+	e.line.reset()
+	e.long = false
 }
 
-// take reads one line without its end.
+// take reads a line without its end.
 func (e *events) take(line []byte) {
 	if len(line) == 0 {
-		if e.lines > 0 && !e.bad {
-			e.found(e.data)
+		if e.some && !e.lost {
+			e.found(e.data.data)
 		}
-		e.data, e.lines, e.bad = e.data[:0], 0, false
+		e.data.reset()
+		e.some, e.lost = false, false
 		return
 	}
-	value, isData := bytes.CutPrefix(line, []byte("data:"))
-	if !isData || e.bad {
+	value, ok := bytes.CutPrefix(line, []byte("data:"))
+	if !ok || e.lost {
 		return
 	}
-	value = bytes.TrimPrefix(value, []byte(" "))
-	if e.lines > 0 {
-		e.bad = !e.keep(&e.data, []byte("\n"))
+	if e.some {
+		e.lost = !e.data.add([]byte("\n"))
 	}
-	e.bad = e.bad || !e.keep(&e.data, value)
-	e.lines++
+	e.some = true
+	e.lost = e.lost || !e.data.add(bytes.TrimPrefix(value, []byte(" ")))
 }
 
-// keep appends p to a buffer, unless that would be too long.
-func (e *events) keep(to *[]byte, p []byte) bool {
-	const first = 4 << 10
-	need := len(*to) + len(p)
-	if need > maxEvent {
-		return false
-	}
-	if need > cap(*to) {
-		size := max(2*cap(*to), need, first)
-		if !e.grow(size - cap(*to)) {
-			return false
+// finish reads what is left at the end of the answer. A server that ends without an empty line has said
+// what it said.
+func (e *events) finish() {
+	switch e.kind {
+	case document:
+		if !e.long {
+			e.found(e.line.data)
 		}
-		*to = append(make([]byte, 0, size), *to...)
+	case sse:
+		e.end(nil)
+		e.end(nil)
 	}
-	*to = append(*to, p...)
-	return true
 }

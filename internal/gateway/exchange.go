@@ -21,21 +21,15 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	if err := g.request(w, r); err != nil {
 		p, ok := errors.AsType[*problem](err)
 		if !ok {
-			panic(http.ErrAbortHandler) // the worker is gone, or has the beginning of an answer: ends the connection
+			// The worker is gone, or it has the beginning of an answer that has no end: a connection
+			// that breaks off cannot be taken for a whole answer.
+			panic(http.ErrAbortHandler)
 		}
-		g.refuse(w, *p)
+		if p.status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		g.say(w, p.status, g.format.problem(*p))
 	}
-}
-
-// refuse answers with an error of the API's shape. The connection ends with it, so that a worker that is
-// in the middle of a body need not be listened to.
-func (g *Gateway) refuse(w http.ResponseWriter, p problem) {
-	w.Header().Set("Connection", "close")
-	if p.status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", "1")
-	}
-	p.message = "git spot: " + p.message
-	g.say(w, p.status, g.format.problem(p))
 }
 
 func (g *Gateway) say(w http.ResponseWriter, status int, v any) {
@@ -45,7 +39,7 @@ func (g *Gateway) say(w http.ResponseWriter, status int, v any) {
 }
 
 // request lets a request of the worker through, or returns a *problem to answer with. Any other error
-// has no answer.
+// ends the connection.
 func (g *Gateway) request(w http.ResponseWriter, r *http.Request) error {
 	// A page in the user's browser can send requests here, also under a name of its own.
 	if !loopback(r.Host) || len(r.Header.Values("Origin")) > 0 {
@@ -54,7 +48,7 @@ func (g *Gateway) request(w http.ResponseWriter, r *http.Request) error {
 	if !g.admits(r.Header) {
 		return &problem{http.StatusUnauthorized, "invalid_api_key", "the token is not that of this run"}
 	}
-	route, ok := g.routes[r.URL.Path]
+	route, ok := g.format.routes[r.URL.Path]
 	method := http.MethodPost
 	if route.path == "" {
 		method = http.MethodGet
@@ -68,6 +62,9 @@ func (g *Gateway) request(w http.ResponseWriter, r *http.Request) error {
 	case route.path == "":
 		g.say(w, http.StatusOK, g.format.models(g.o.Model))
 		return nil
+	}
+	if r.URL.RawQuery != route.query {
+		route.query = ""
 	}
 	select {
 	case g.slots <- struct{}{}:
@@ -91,7 +88,7 @@ func loopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// admits says whether the header has this run's token, where any of the formats has a key.
+// admits says whether the header has this run's token, in either of the places where a key is looked for.
 func (g *Gateway) admits(h http.Header) bool {
 	right := 0
 	for _, presented := range append(h.Values("X-Api-Key"), h.Values("Authorization")...) {
@@ -104,81 +101,50 @@ func (g *Gateway) admits(h http.Header) bool {
 	return right == 1
 }
 
-// holding is what one exchange holds of the gateway's memory.
-type holding struct {
-	g     *Gateway
-	bytes int64
-}
-
-// grow takes more, if there is more now.
-func (h *holding) grow(n int) bool {
-	ok := h.g.memory.TryAcquire(int64(n))
-	if ok {
-		h.bytes += int64(n)
-	}
-	return ok
-}
-
-// wait takes more as soon as there is more.
-func (h *holding) wait(ctx context.Context, n int64) error {
-	err := h.g.memory.Acquire(ctx, n)
-	if err == nil {
-		h.bytes += n
-	}
-	return err
-}
-
-func (h *holding) release(n int64) {
-	h.g.memory.Release(n)
-	h.bytes -= n
-}
-
 // exchange sends a request on and its answer back.
 func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, route route) error {
 	held := &holding{g: g}
-	defer func() { held.release(held.bytes) }()
+	defer held.releaseAll()
 	a, err := g.read(w, r, held)
 	if err != nil {
 		return err
 	}
 	for _, name := range a.dropped {
-		g.meter.warn("not passed on to the provider: " + name)
+		g.meter.quote("dropped", "%q of the worker's requests is not passed on to the provider", name)
 	}
-	maxOutput := a.maxOutput
 	if route.free {
-		maxOutput = 0
+		a.maxOutput = 0
 	}
-	bill, err := g.meter.admit(r.Context(), int64(len(a.body)), maxOutput)
+	bill, err := g.meter.admit(r.Context(), int64(len(a.body)), a.maxOutput)
 	switch {
 	case err != nil:
 		return err
 	case bill == nil:
 		return &problem{http.StatusPaymentRequired, codeBudget, "the budget of this run is spent"}
 	}
-
-	x := &transfer{g: g, w: w, bill: bill, held: held, request: a, path: route.path, free: route.free}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
+	x := &transfer{g: g, w: w, held: held, bill: bill, route: route, request: a}
 	x.watch = time.AfterFunc(g.patience.answer, func() { cancel(errSilent) })
 	defer x.watch.Stop()
+	x.events = newEvents(held.grow, x.reading.read)
 	defer x.settle()
 
-	header := http.Header{}
-	g.format.forward(header, r.Header)
-	path := route.path
-	if route.query != "" && r.URL.RawQuery == route.query {
-		path += "?" + route.query
+	header := http.Header{"Accept": {"application/json"}}
+	if a.stream {
+		header.Set("Accept", "text/event-stream")
 	}
-	resp, err := g.upstream.ask(ctx, path, header, a.body)
+	g.format.forward(header, r.Header)
+	resp, err := g.upstream.ask(ctx, route, header, a.body)
 	if err != nil {
 		return x.failed(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // what is left of it is not wanted
-	return x.copy(ctx, resp)
+	return x.pass(resp)
 }
 
 // errSilent is the cause of an end for want of an answer.
-var errSilent = errors.New("the provider has not answered in time")
+var errSilent = errors.New("the provider did not answer in time")
 
 // read takes the body of a request and makes of it what may be sent.
 func (g *Gateway) read(w http.ResponseWriter, r *http.Request, held *holding) (asked, error) {
@@ -188,34 +154,35 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, held *holding) (a
 	if r.Header.Get("Content-Encoding") != "" {
 		return asked{}, &problem{status: http.StatusUnsupportedMediaType, message: "the body must not be compressed"}
 	}
-	size := r.ContentLength
 	tooLarge := &problem{status: http.StatusRequestEntityTooLarge, message: "a request has at most 32 MiB"}
+	size := r.ContentLength
 	switch {
 	case size > maxBody:
 		return asked{}, tooLarge
 	case size < 0:
-		size = maxBody
+		size = maxBody // it does not say
 	}
 	// What comes, and what is made of it.
 	if err := held.wait(r.Context(), 2*size+bytesPerRequest); err != nil {
 		return asked{}, err
 	}
-	late := g.deadline(w, g.patience.body)
+	conn := http.NewResponseController(w)
+	slow := time.AfterFunc(g.patience.body, func() { _ = conn.SetReadDeadline(past) })
 	var body []byte
 	var err error
 	if r.ContentLength >= 0 {
-		body = make([]byte, r.ContentLength)
+		body = make([]byte, size)
 		_, err = io.ReadFull(r.Body, body)
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	}
-	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+	late := !slow.Stop()
+	switch _, over := errors.AsType[*http.MaxBytesError](err); {
+	case over:
 		return asked{}, tooLarge
-	}
-	if late() {
+	case late:
 		return asked{}, &problem{status: http.StatusRequestTimeout, message: "the body did not come in time"}
-	}
-	if err != nil {
+	case err != nil:
 		return asked{}, err
 	}
 	a, err := rewrite(g.format, g.o.Model, body)
@@ -226,49 +193,33 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, held *holding) (a
 	return a, nil
 }
 
-// bytesPerRequest is what a request costs beside its body: buffers of both connections.
-const bytesPerRequest = 64 << 10
-
-// past is a time that any deadline has passed.
+// past is a deadline that has passed: setting it ends what is under way.
 var past = time.Unix(1, 0)
 
-// deadline ends reading from the worker after d. The result takes the deadline back and says whether it
-// was too late for that.
-func (g *Gateway) deadline(w http.ResponseWriter, d time.Duration) (late func() bool) {
-	conn := http.NewResponseController(w)
-	timer := time.AfterFunc(d, func() { _ = conn.SetReadDeadline(past) })
-	return func() bool { return !timer.Stop() }
-}
-
-// transfer is the way back of one exchange.
+// transfer is the way of one request to the provider and back.
 type transfer struct {
 	g       *Gateway
 	w       http.ResponseWriter
-	bill    *bill
 	held    *holding
+	bill    *bill
+	route   route
 	request asked
-	path    string
-	free    bool
 	watch   *time.Timer // ends the exchange if the provider does nothing
 
 	unsent  bool // the provider has not got the request
-	status  int
+	status  int  // of its answer
+	events  *events
 	reading reading
 	size    int64 // bytes of the answer
-	stream  bool
-	kept    *kept
 }
 
-// failed is the answer to a request that got none.
+// failed is how a request ends that got no answer.
 func (x *transfer) failed(ctx context.Context, err error) error {
-	if p, ok := errors.AsType[*problem](err); ok {
+	_, x.unsent = errors.AsType[unsentError](err)
+	switch p, ok := errors.AsType[*problem](err); {
+	case ok:
 		x.unsent = true
 		return p
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || isProxy(err) {
-		x.unsent = true
-	}
-	switch {
 	case errors.Is(context.Cause(ctx), errSilent):
 		return &problem{http.StatusGatewayTimeout, "upstream_timeout", errSilent.Error()}
 	case ctx.Err() != nil:
@@ -277,42 +228,32 @@ func (x *transfer) failed(ctx context.Context, err error) error {
 	return &problem{status: http.StatusBadGateway, message: "the provider cannot be reached: " + short(x.g.mask.text(err.Error()))}
 }
 
-func isProxy(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "proxyconnect"
-}
-
-// copy sends the answer on as it comes.
-func (x *transfer) copy(ctx context.Context, resp *http.Response) error {
+// pass sends the answer to the worker as it comes.
+func (x *transfer) pass(resp *http.Response) error {
 	x.status = resp.StatusCode
+	encoding := resp.Header.Get("Content-Encoding")
 	switch {
 	case x.status >= 300 && x.status < 400:
-		// Whoever it points to is not who the key is for. Trying again does not help either.
-		return &problem{http.StatusBadRequest, "upstream_redirect", "the provider redirects: the base URL of the profile is not its own"}
+		// Whoever it points to is not who the key is for.
+		return &problem{http.StatusNotFound, "upstream_redirect", "the provider redirects: the base URL of the profile is not the right one"}
 	case x.status < 200:
-		return &problem{status: http.StatusBadGateway, message: "the provider speaks another protocol"}
-	case resp.Header.Get("Content-Encoding") != "" && !strings.EqualFold(resp.Header.Get("Content-Encoding"), "identity"):
-		return &problem{status: http.StatusBadGateway, message: "the provider sends what was not asked for: a compressed answer"}
+		return &problem{status: http.StatusBadGateway, message: "the provider changes to another protocol"}
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
+		return &problem{status: http.StatusBadGateway, message: "the provider compresses its answer, which it was asked not to"}
 	}
 	x.passHeader(resp.Header)
-	x.kept = x.g.recorder.begin(x.held, x.path, x.request.body, x.status, x.w.Header())
-	x.w.WriteHeader(x.status)
+	kept := x.g.recorder.begin(x)
+	whole := false
+	defer func() { kept.end(whole) }()
+
 	out := http.NewResponseController(x.w)
 	slow := time.AfterFunc(x.g.patience.write, func() { _ = out.SetWriteDeadline(past) })
 	defer slow.Stop()
-
-	mask := stream{masker: x.g.mask}
-	events := &events{grow: x.held.grow, found: func(data []byte) {
-		x.reading.read(data)
-	}}
-	pass := func(p []byte) error {
-		if len(p) == 0 {
-			return nil
-		}
+	write := func(p []byte) error {
 		x.size += int64(len(p))
-		events.feed(p)
-		x.count()
-		x.kept.add(p)
+		x.events.feed(p)
+		x.count() // before the worker, which may ask again at once, can know of it
+		kept.add(p)
 		slow.Reset(x.g.patience.write)
 		if _, err := x.w.Write(p); err != nil {
 			return err
@@ -321,69 +262,65 @@ func (x *transfer) copy(ctx context.Context, resp *http.Response) error {
 		slow.Stop()
 		return err
 	}
-	if err := out.Flush(); err != nil {
+	x.w.WriteHeader(x.status)
+	if err := write(nil); err != nil {
 		return err
 	}
-	slow.Stop()
+	mask := stream{masker: x.g.mask}
 	buffer := make([]byte, 32<<10)
 	for {
 		x.watch.Reset(x.g.patience.stall)
-		n, readErr := resp.Body.Read(buffer)
+		n, err := resp.Body.Read(buffer)
 		x.watch.Stop()
-		err := pass(mask.next(buffer[:n]))
-		if readErr != nil && err == nil {
-			err = pass(mask.rest())
+		p := mask.next(buffer[:n])
+		if err != nil {
+			p = append(p, mask.rest()...)
 		}
-		switch {
-		case err != nil:
+		if len(p) > 0 {
+			if err := write(p); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			x.events.finish()
+			if whole = errors.Is(err, io.EOF); whole {
+				return nil
+			}
 			return err
-		case readErr == nil:
-			continue
 		}
-		events.finish()
-		x.stream = events.kind == sse
-		x.count()
-		if readErr == io.EOF {
-			x.kept.end(true)
-			return nil
-		}
-		x.kept.end(false)
-		return readErr
 	}
 }
 
 // passHeader takes over what the worker needs of the answer's header.
 func (x *transfer) passHeader(from http.Header) {
-	const most = 1 << 10
+	const most, longest = 48, 1 << 10
 	to := x.w.Header()
 	for name, values := range from {
-		lower := strings.ToLower(name)
-		switch lower {
-		case "content-type", "retry-after", "retry-after-ms", "request-id", "x-request-id", "x-should-retry":
-		default:
-			if !strings.HasPrefix(lower, "x-ratelimit-") && !strings.HasPrefix(lower, "anthropic-ratelimit-") {
-				continue
+		switch lower := strings.ToLower(name); {
+		case lower == "content-type" || lower == "retry-after" || lower == "retry-after-ms" || lower == "x-should-retry" ||
+			lower == "request-id" || lower == "x-request-id" ||
+			strings.HasPrefix(lower, "x-ratelimit-") || strings.HasPrefix(lower, "anthropic-ratelimit-"):
+			if len(values[0]) <= longest && (len(to) < most || lower == "content-type") {
+				to.Set(name, x.g.mask.text(values[0]))
 			}
-		}
-		if len(values[0]) <= most && len(to) < 64 {
-			to.Set(name, x.g.mask.text(values[0]))
 		}
 	}
 	if to.Get("Content-Type") == "" {
-		to.Set("Content-Type", "application/octet-stream") // else net/http guesses
+		to.Set("Content-Type", "application/octet-stream") // net/http would guess
 	}
 }
 
 // usage is what is known of the request's usage.
 func (x *transfer) usage() schemas.Usage {
 	u := x.g.format.usage(x.reading.said)
-	if cost := x.reading.said.Cost; cost.known {
-		u.CostUSD = &cost.usd
-	}
+	u.CostUSD = x.reading.said.cost()
 	return u
 }
 
-func (x *transfer) billed() bool { return !x.free && (x.status == 0 || x.status/100 == 2) }
+// billed says whether the provider may have let the model work on the request.
+func (x *transfer) billed() bool {
+	return !x.unsent && !x.route.free && (x.status == 0 || x.status/100 == 2)
+}
 
 func (x *transfer) count() {
 	if x.billed() {
@@ -393,14 +330,48 @@ func (x *transfer) count() {
 
 // settle accounts for the exchange, however it has ended.
 func (x *transfer) settle() {
-	x.g.meter.answered(x.reading.model)
-	if x.unsent || !x.billed() {
+	if !x.billed() {
 		x.bill.void()
 		return
 	}
+	x.g.meter.answered(x.reading.model)
 	text := x.reading.text
-	if !x.stream {
-		text = max(text, x.size)
+	if x.events.kind != sse {
+		text = x.size
 	}
 	x.bill.settle(x.usage(), text)
 }
+
+// holding is what one exchange holds of the gateway's memory.
+type holding struct {
+	g     *Gateway
+	bytes int64
+}
+
+// bytesPerRequest is what a request costs beside its body: buffers of both connections.
+const bytesPerRequest = 64 << 10
+
+// wait takes more as soon as there is more.
+func (h *holding) wait(ctx context.Context, n int64) error {
+	err := h.g.memory.Acquire(ctx, n)
+	if err == nil {
+		h.bytes += n
+	}
+	return err
+}
+
+// grow takes more if there is more now: whoever holds some must not wait for others who do.
+func (h *holding) grow(n int) bool {
+	ok := h.g.memory.TryAcquire(int64(n))
+	if ok {
+		h.bytes += int64(n)
+	}
+	return ok
+}
+
+func (h *holding) release(n int64) {
+	h.g.memory.Release(n)
+	h.bytes -= n
+}
+
+func (h *holding) releaseAll() { h.release(h.bytes) }

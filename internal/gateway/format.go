@@ -11,8 +11,8 @@ import (
 
 // format is a wire format: what a gateway must know of one.
 type format struct {
-	base      string // what follows the address in the base URL that the worker is given
-	upstream  func(*url.URL)
+	base      string           // what follows the address in the base URL that the worker is given
+	upstream  func(*url.URL)   // makes of a profile's base URL what the routes' paths follow
 	routes    map[string]route // by path
 	authorize func(h http.Header, host, key string)
 	forward   func(to, from http.Header) // headers beside those that every request has
@@ -33,7 +33,7 @@ type route struct {
 // formats returns the format that a profile calls api.
 func formats(api string) (format, bool) {
 	openai := format{
-		base: "/v1", authorize: bearer, forward: nothing, problem: openaiProblem, models: openaiModels,
+		base: "/v1", authorize: bearer, forward: openaiHeader, problem: openaiProblem, models: openaiModels,
 		upstream: func(*url.URL) {},
 	}
 	switch api {
@@ -60,8 +60,6 @@ func formats(api string) (format, bool) {
 	return format{}, false
 }
 
-func nothing(_, _ http.Header) {}
-
 func bearer(h http.Header, _, key string) { h.Set("Authorization", "Bearer "+key) }
 
 // anthropicKey presents the key as Anthropic wants it; others that speak its format want either of two.
@@ -72,16 +70,24 @@ func anthropicKey(h http.Header, host, key string) {
 	}
 }
 
+func openaiHeader(to, from http.Header) { beta(to, from, "Openai-Beta") }
+
 func anthropicHeader(to, from http.Header) {
 	version := from.Get("Anthropic-Version")
 	if len(version) != len("2023-06-01") || strings.Trim(version, "0123456789-") != "" {
 		version = "2023-06-01"
 	}
 	to.Set("Anthropic-Version", version)
-	const most = 2 << 10 // a dozen names of what is being tried out
-	if beta := strings.Join(from.Values("Anthropic-Beta"), ","); beta != "" && len(beta) <= most &&
-		strings.Trim(strings.ToLower(beta), "abcdefghijklmnopqrstuvwxyz0123456789-_., ") == "" {
-		to.Set("Anthropic-Beta", beta)
+	beta(to, from, "Anthropic-Beta")
+}
+
+// beta passes on the names of what is being tried out. Such a name does no more than to make members,
+// tools or values of a request known to the server, and those are looked at one by one.
+func beta(to, from http.Header, name string) {
+	const most = 2 << 10
+	if value := strings.Join(from.Values(name), ","); value != "" && len(value) <= most &&
+		strings.Trim(strings.ToLower(value), "abcdefghijklmnopqrstuvwxyz0123456789-_.,= ") == "" {
+		to.Set(name, value)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -71,7 +70,6 @@ var usual = patience{
 type Gateway struct {
 	o        Options
 	format   format
-	routes   map[string]route
 	patience patience
 	base     string
 	token    string
@@ -92,13 +90,6 @@ type Gateway struct {
 	end    error
 }
 
-// upstream answers a request that may be sent: the provider, or a record. Body and header of the answer
-// are not to be trusted.
-type upstream interface {
-	ask(ctx context.Context, path string, header http.Header, body []byte) (*http.Response, error)
-	close()
-}
-
 // Start serves on ln, which must listen on loopback and which it closes in the end, until Close. When
 // ctx ends, so do the requests that are under way. An error has started nothing and left ln open.
 func Start(ctx context.Context, ln net.Listener, o Options) (*Gateway, error) {
@@ -117,7 +108,7 @@ func start(ctx context.Context, ln net.Listener, o Options, p patience) (*Gatewa
 		return nil, fmt.Errorf("gateway: %s is not on loopback", ln.Addr())
 	}
 	g := &Gateway{
-		o: o, format: form, routes: form.routes, patience: p,
+		o: o, format: form, patience: p,
 		base:   "http://" + ln.Addr().String() + form.base,
 		token:  "spot-" + rand.Text(),
 		mask:   newMasker(o.Key),
@@ -145,7 +136,7 @@ func start(ctx context.Context, ln net.Listener, o Options, p patience) (*Gatewa
 		Handler:           http.HandlerFunc(g.serve),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: p.header,
-		IdleTimeout:       time.Minute,
+		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(io.Discard, "", 0), // it would go to standard error
 		ConnState: func(_ net.Conn, s http.ConnState) {
@@ -179,6 +170,7 @@ func (g *Gateway) Close() error {
 		if err := <-g.served; !errors.Is(err, http.ErrServerClosed) {
 			g.end = errors.Join(g.end, err)
 		}
+		_ = g.server.Close() // a connection that was accepted meanwhile
 		g.conns.Wait()
 		g.upstream.close()
 		g.meter.close()
@@ -229,10 +221,11 @@ func (c *counted) Close() error {
 	return err
 }
 
-// endpoint joins the path of a route to a base URL.
-func endpoint(base *url.URL, path string) string {
-	u := *base
-	u.Path = strings.TrimSuffix(u.Path, "/") + path
-	u.RawPath = ""
-	return u.String()
+// CloseWrite is for net/http: a worker that still sends when it is refused is to see the refusal.
+func (c *counted) CloseWrite() error {
+	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return conn.CloseWrite()
+	}
+	return nil
 }
+

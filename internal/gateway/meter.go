@@ -29,6 +29,7 @@ type meter struct {
 	onWarn  func(string)
 	refused func()
 	said    map[string]bool
+	foreign map[string]int // warnings by kind
 
 	mu       sync.Mutex // guards what follows
 	spent    spend
@@ -47,14 +48,14 @@ type spend struct {
 func (s spend) plus(t spend) spend  { return spend{s.tokens + t.tokens, s.cost + t.cost} }
 func (s spend) minus(t spend) spend { return spend{s.tokens - t.tokens, s.cost - t.cost} }
 
-// maxWarnings bounds how many different warnings a hostile worker or provider can cause.
-const maxWarnings = 32
+// maxForeign bounds how many warnings there are of one kind that quote the worker or the provider.
+const maxForeign = 8
 
 func newMeter(o Options) *meter {
 	return &meter{
 		maxTokens: o.Limits.MaxTokens, maxCost: o.Limits.MaxCostUSD, rate: o.Rate, model: o.Model,
 		onUsage: o.Usage, onWarn: o.Warn, refused: o.Refused,
-		said: map[string]bool{}, changed: make(chan struct{}),
+		said: map[string]bool{}, foreign: map[string]int{}, changed: make(chan struct{}),
 	}
 }
 
@@ -66,7 +67,21 @@ func (m *meter) over(s spend) bool {
 func (m *meter) warn(text string) {
 	m.calls.Lock()
 	defer m.calls.Unlock()
-	if m.onWarn != nil && !m.said[text] && len(m.said) < maxWarnings {
+	m.once(text)
+}
+
+// quote warns of a foreign word, each once, and of no more than a few of them.
+func (m *meter) quote(kind, format, word string) {
+	m.calls.Lock()
+	defer m.calls.Unlock()
+	if text := fmt.Sprintf(format, short(word)); !m.said[text] && m.foreign[kind] < maxForeign {
+		m.foreign[kind]++
+		m.once(text)
+	}
+}
+
+func (m *meter) once(text string) {
+	if m.onWarn != nil && !m.said[text] {
 		m.said[text] = true
 		m.onWarn(text)
 	}
@@ -134,7 +149,11 @@ func (m *meter) estimate(input, output int64) spend {
 // count makes what is known so far part of what is spent: before the worker, which may ask again at
 // once, is told of it.
 func (b *bill) count(u schemas.Usage) {
-	b.set(spend{tokens(u), value(b.m.cost(u))})
+	now := spend{tokens: tokens(u)}
+	if cost := b.m.cost(u); cost != nil {
+		now.cost = *cost
+	}
+	b.set(now)
 }
 
 func (b *bill) set(now spend) {
@@ -152,34 +171,21 @@ func (m *meter) cost(u schemas.Usage) *float64 {
 	return price(u, m.rate)
 }
 
-func value(f *float64) float64 {
-	if f == nil {
-		return 0
-	}
-	return *f
-}
-
 // settle closes the account of a request that the model has, or may have, worked on: text is the bytes
 // of what it said.
 func (b *bill) settle(u schemas.Usage, text int64) {
 	m := b.m
 	whole := u.UncachedInput != nil && u.Output != nil
-	now := spend{tokens(u), value(m.cost(u))}
-	if !whole {
-		input, output := quarter(b.body), quarter(text)
-		if u.UncachedInput != nil {
-			input = tokens(schemas.Usage{UncachedInput: u.UncachedInput, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite})
-		}
-		if u.Output != nil {
-			output = *u.Output
-		}
-		now = m.estimate(input, output)
-	} else {
-		u.CostUSD = m.cost(u)
-		if u.CostUSD == nil {
-			// The rates of the caches may be missing: those of the input bound them well enough.
-			now.cost = m.estimate(now.tokens-*u.Output, *u.Output).cost
-		}
+	input, output := quarter(b.body), quarter(text)
+	if u.UncachedInput != nil {
+		input = tokens(schemas.Usage{UncachedInput: u.UncachedInput, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite})
+	}
+	if u.Output != nil {
+		output = *u.Output
+	}
+	now := m.estimate(input, output) // where a rate of the caches is missing, that of the input bounds it
+	if u.CostUSD = m.cost(u); u.CostUSD != nil {
+		now.cost = *u.CostUSD
 	}
 	b.set(now)
 	b.end(!whole)
@@ -221,28 +227,32 @@ func (m *meter) answered(as string) {
 	if as == "" || sameModel(m.model, as) {
 		return
 	}
-	m.warn(fmt.Sprintf("%s was asked, and %q says that it answers", m.model, short(as)))
+	m.quote("model", "the model "+strings.ReplaceAll(m.model, "%", "%%")+" was asked, and one that calls itself %q answered", as)
 }
 
-// sameModel says whether two names differ in no more than the vendor before it and the date or tag after
-// it.
+// sameModel says whether two names differ in no more than the vendor before one and the date after one.
 func sameModel(a, b string) bool {
 	a, b = bare(a), bare(b)
-	return a == b
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	rest, ok := strings.CutPrefix(b, a)
+	return ok && (rest == "" || dated(rest))
 }
 
 func bare(model string) string {
 	model = strings.ToLower(model)
 	model = model[strings.LastIndexByte(model, '/')+1:]
-	model, _, _ = strings.Cut(model, ":")
-	model = strings.TrimSuffix(model, "-latest")
-	for { // -20250514, -2025-05-14, -0613, -001
-		at := strings.LastIndexAny(model, "-@")
-		if at < 0 || len(model)-at < 3 || strings.Trim(model[at+1:], "0123456789") != "" {
-			return model
-		}
-		model = model[:at]
-	}
+	model = strings.TrimSuffix(model, ":latest")
+	return strings.TrimSuffix(model, "-latest")
+}
+
+// dated says whether the end of a name is a date or a revision: -20250514, -2025-05-14, -0905, @001.
+func dated(end string) bool {
+	const fewest = 3 // -70b is a size, and so may be -70
+	digits := strings.TrimLeft(end[1:], "-")
+	return (end[0] == '-' || end[0] == '@') && len(strings.ReplaceAll(digits, "-", "")) >= fewest &&
+		strings.Trim(digits, "0123456789-") == ""
 }
 
 // short is what of a foreign word is shown.

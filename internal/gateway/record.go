@@ -17,29 +17,25 @@ import (
 	"github.com/git-spot/git-spot/internal/config"
 )
 
-// recorded is one line of a record.
+// recorded is one line of a record: a request as it was sent, and what came back as the worker got it.
 type recorded struct {
-	Request  recordedRequest  `json:"request"`
-	Response recordedResponse `json:"response"`
-}
-
-type recordedRequest struct {
-	Method string `json:"method"`
-	Path   string `json:"path"`
-	Body   string `json:"body"`
-}
-
-type recordedResponse struct {
-	Status int               `json:"status"`
-	Header map[string]string `json:"header"`
-	Body   string            `json:"body"`
-	Cut    bool              `json:"cut,omitempty"` // the answer broke off
+	Request struct {
+		Method string `json:"method"`
+		Path   string `json:"path"` // after the base URL
+		Body   string `json:"body"`
+	} `json:"request"`
+	Response struct {
+		Status int               `json:"status"`
+		Header map[string]string `json:"header"`
+		Body   string            `json:"body"`
+		Cut    bool              `json:"cut,omitempty"` // it broke off
+	} `json:"response"`
 }
 
 // maxRecorded is the most bytes that a request, and that an answer, may have to be recorded.
 const maxRecorded = 16 << 20
 
-// recorder writes exchanges down. A nil recorder writes nothing.
+// recorder writes exchanges down. A nil one does nothing.
 type recorder struct {
 	redact config.Redactor
 	warn   func(string)
@@ -48,61 +44,75 @@ type recorder struct {
 	to io.Writer
 }
 
-// kept is an exchange that is being recorded. A nil one is not.
+// kept is an exchange that is being written down. A nil one is not.
 type kept struct {
-	r     *recorder
-	held  *holding
+	*recorder
 	line  recorded
-	body  []byte
+	body  buffer
 	spoil bool
 }
 
-func (r *recorder) begin(held *holding, path string, body []byte, status int, header http.Header) *kept {
+// begin writes the exchange down that has got the header of its answer.
+func (r *recorder) begin(x *transfer) *kept {
 	if r == nil {
 		return nil
 	}
-	k := &kept{r: r, held: held}
-	k.line.Request = recordedRequest{http.MethodPost, path, r.redact.Redact(string(body))}
-	k.line.Response = recordedResponse{Status: status, Header: map[string]string{}}
-	for name := range header {
-		k.line.Response.Header[name] = r.redact.Redact(header.Get(name))
+	k := &kept{recorder: r, body: buffer{most: maxRecorded, grow: x.held.grow}}
+	if k.spoil = len(x.request.body) > maxRecorded || !x.held.grow(len(x.request.body)); k.spoil {
+		return k
+	}
+	k.line.Request.Method, k.line.Request.Path = http.MethodPost, x.route.path
+	k.line.Request.Body = redactText(r.redact, string(x.request.body))
+	k.line.Response.Status, k.line.Response.Header = x.status, map[string]string{}
+	for name := range x.w.Header() {
+		k.line.Response.Header[name] = r.redact.Redact(x.w.Header().Get(name))
 	}
 	return k
 }
 
 func (k *kept) add(p []byte) {
-	if k == nil || k.spoil {
-		return
+	if k != nil && !k.spoil {
+		k.spoil = !k.body.add(p)
 	}
-	if len(k.body)+len(p) > maxRecorded || !k.held.grow(len(p)) {
-		k.spoil, k.body = true, nil
-		return
-	}
-	k.body = append(k.body, p...)
 }
 
 func (k *kept) end(whole bool) {
 	if k == nil {
 		return
 	}
-	if k.spoil || !utf8.Valid(k.body) {
-		k.r.warn("an exchange was not recorded: it is too long, or not text")
+	if k.spoil || !utf8.Valid(k.body.data) {
+		k.warn("an exchange was not recorded: it is too long, or not text")
 		return
 	}
-	k.line.Response.Body = k.r.redact.Redact(string(k.body))
+	k.line.Response.Body = redactText(k.redact, string(k.body.data))
 	k.line.Response.Cut = !whole
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err := e.Encode(k.line)
-	k.r.mu.Lock()
-	defer k.r.mu.Unlock()
+	k.mu.Lock()
 	if err == nil {
-		_, err = k.r.to.Write(b.Bytes())
+		_, err = k.to.Write(b.Bytes())
 	}
+	k.mu.Unlock()
 	if err != nil {
-		k.r.warn(fmt.Sprintf("an exchange was not recorded: %v", err))
+		k.warn(fmt.Sprintf("an exchange was not recorded: %v", err))
 	}
+}
+
+// The escapes of JSON, and what stands for them while secrets are looked for: a secret neither begins in
+// an escape nor goes on through it. A form feed is in no JSON and no stream of events.
+var (
+	shield   = strings.NewReplacer(`\\`, "\f\\", `\"`, "\f\"", `\/`, "\f/", `\n`, "\f.", `\r`, "\f,", `\t`, "\f;", `\b`, "\f!", `\f`, "\f?")
+	unshield = strings.NewReplacer("\f\\", `\\`, "\f\"", `\"`, "\f/", `\/`, "\f.", `\n`, "\f,", `\r`, "\f;", `\t`, "\f!", `\b`, "\f?", `\f`)
+)
+
+// redactText masks secrets in JSON, or in a stream of it, and leaves it what it is.
+func redactText(r config.Redactor, s string) string {
+	if strings.Contains(s, "\f") {
+		return r.Redact(s)
+	}
+	return unshield.Replace(r.Redact(shield.Replace(s)))
 }
 
 // replay answers from a record.
@@ -110,13 +120,13 @@ type replay struct {
 	redact config.Redactor
 
 	mu   sync.Mutex
-	left map[[sha256.Size]byte][]recordedResponse
+	left map[[sha256.Size]byte][]recorded // by what was asked
 }
 
-// readRecord reads all of a record.
+// readRecord reads a whole record.
 func readRecord(from io.Reader, redact config.Redactor) (*replay, error) {
-	const most = 256 << 20
-	p := &replay{redact: redact, left: map[[sha256.Size]byte][]recordedResponse{}}
+	const most = 512 << 20
+	p := &replay{redact: redact, left: map[[sha256.Size]byte][]recorded{}}
 	lines := bufio.NewReader(io.LimitReader(from, most))
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
@@ -125,44 +135,47 @@ func readRecord(from io.Reader, redact config.Redactor) (*replay, error) {
 			if err := json.Unmarshal(line, &r); err != nil {
 				return nil, fmt.Errorf("line %d of the record: %w", n, err)
 			}
+			if r.Response.Status < 200 || r.Response.Status > 599 {
+				return nil, fmt.Errorf("line %d of the record has no status", n)
+			}
 			key := exchangeKey(r.Request.Path, r.Request.Body)
-			p.left[key] = append(p.left[key], r.Response)
+			r.Request.Body = ""
+			p.left[key] = append(p.left[key], r)
 		}
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			return p, nil
-		} else if err != nil {
+		case err != nil:
 			return nil, fmt.Errorf("the record: %w", err)
 		}
 	}
 }
 
-func exchangeKey(path, body string) [sha256.Size]byte {
-	return sha256.Sum256([]byte(path + "\x00" + body))
-}
+func exchangeKey(path, body string) [sha256.Size]byte { return sha256.Sum256([]byte(path + "\x00" + body)) }
 
-func (p *replay) ask(_ context.Context, path string, _ http.Header, body []byte) (*http.Response, error) {
-	path, _, _ = strings.Cut(path, "?")
-	key := exchangeKey(path, p.redact.Redact(string(body)))
+// ask takes the next answer to an equal request.
+func (p *replay) ask(_ context.Context, route route, _ http.Header, body []byte) (*http.Response, error) {
+	key := exchangeKey(route.path, redactText(p.redact, string(body)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.left[key]) == 0 {
-		return nil, &problem{http.StatusBadRequest, "not_recorded", "this request is not in the record that is being replayed"}
+		return nil, &problem{http.StatusBadRequest, "not_recorded", "this request is not in the record that is replayed, or not once more"}
 	}
-	r := p.left[key][0]
+	r := p.left[key][0].Response
 	p.left[key] = p.left[key][1:]
 	resp := &http.Response{StatusCode: r.Status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(r.Body))}
-	for name, value := range r.Header {
-		resp.Header.Set(name, value)
-	}
 	if r.Cut {
 		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(r.Body), broken{}))
+	}
+	for name, value := range r.Header {
+		resp.Header.Set(name, value)
 	}
 	return resp, nil
 }
 
 func (p *replay) close() {}
 
-// broken is the end of an answer that broke off.
+// broken is the end of an answer that breaks off.
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

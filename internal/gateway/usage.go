@@ -121,7 +121,24 @@ type wireUsage struct {
 		Reasoning number `json:"reasoning_tokens"`
 	} `json:"output_tokens_details"`
 
-	Cost amount `json:"cost"` // OpenRouter, USD
+	// OpenRouter, in USD. With the user's own key at a vendor, the cost is OpenRouter's fee alone.
+	Cost        amount `json:"cost"`
+	OwnKey      bool   `json:"is_byok"`
+	CostDetails struct {
+		Vendor amount `json:"upstream_inference_cost"`
+	} `json:"cost_details"`
+}
+
+// cost is what the server says that the request costs, or nil.
+func (w *wireUsage) cost() *float64 {
+	if !w.Cost.known || w.OwnKey && !w.CostDetails.Vendor.known {
+		return nil
+	}
+	total := w.Cost.usd
+	if w.OwnKey {
+		total += w.CostDetails.Vendor.usd
+	}
+	return &total
 }
 
 // number is a count of tokens that may be unknown.
