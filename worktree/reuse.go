@@ -27,10 +27,41 @@ import (
 // is taken or behind a link, or if a link in what is copied leads back into the checkout: a test would
 // then pass on files that are not in the room. On an error part of it may have been copied.
 func (r *Room) Reuse(ctx context.Context, from string, globs []string) ([]schemas.Overlay, error) {
+	chosen, err := reusable(ctx, r.repo, from, globs)
+	if err != nil {
+		return nil, err
+	}
+	var overlays []schemas.Overlay
+	for path := range chosen {
+		if parentChosen(chosen, path) {
+			continue
+		}
+		overlay, err := r.copyIn(from, path)
+		if err != nil {
+			return nil, err
+		}
+		overlays = append(overlays, overlay)
+	}
+	slices.SortFunc(overlays, func(a, b schemas.Overlay) int { return strings.Compare(a.Path, b.Path) })
+	return overlays, nil
+}
+
+// CheckReuse says what is known of a *ReuseError before there is a room, from repo's checkout as it is now. It
+// reads only.
+func CheckReuse(ctx context.Context, repo *gitexec.Repo, globs []string) error {
+	if repo.WorkTree == "" {
+		return nil // there is nothing to copy from
+	}
+	_, err := reusable(ctx, repo, repo.WorkTree, globs)
+	return err
+}
+
+// reusable are the ignored paths of the checkout from that globs match.
+func reusable(ctx context.Context, repo *gitexec.Repo, from string, globs []string) (map[string]bool, error) {
 	if len(globs) == 0 {
 		return nil, nil
 	}
-	source := r.repo.Linked(r.repo.GitDir, from)
+	source := repo.Linked(repo.GitDir, from)
 	list := func(args ...string) ([]string, error) {
 		out, err := source.Run(ctx, gitexec.Call{Args: append([]string{"ls-files", "-z"}, args...), WorkTree: from})
 		return splitNUL(out), err
@@ -62,19 +93,7 @@ func (r *Room) Reuse(ctx context.Context, from string, globs []string) ([]schema
 			chosen[m] = true
 		}
 	}
-	var overlays []schemas.Overlay
-	for path := range chosen {
-		if parentChosen(chosen, path) {
-			continue
-		}
-		overlay, err := r.copyIn(from, path)
-		if err != nil {
-			return nil, err
-		}
-		overlays = append(overlays, overlay)
-	}
-	slices.SortFunc(overlays, func(a, b schemas.Overlay) int { return strings.Compare(a.Path, b.Path) })
-	return overlays, nil
+	return chosen, nil
 }
 
 // matchIgnored finds what glob matches among ignored paths, of which git gives a folder as one, with a

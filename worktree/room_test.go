@@ -244,6 +244,11 @@ func TestReuseRefuses(t *testing.T) {
 		".git":        "",
 		".git/config": "",
 	} {
+		// What the glob alone says is known before there is a room.
+		early := worktree.CheckReuse(t.Context(), open(t, dir), []string{glob})
+		if refused := says == "tracks" || says == "pattern"; refused != (early != nil) || refused && !strings.Contains(early.Error(), says) {
+			t.Errorf("%q: before there is a room: %v", glob, early)
+		}
 		room := newRoom(t, b, candidate)
 		overlays, err := room.Reuse(t.Context(), dir, []string{glob})
 		e, ok := errors.AsType[*worktree.ReuseError](err)

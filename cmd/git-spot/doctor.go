@@ -323,6 +323,11 @@ func (x *examination) task(ctx context.Context) error {
 		x.found(ctx, severityError, err)
 		return nil
 	}
+	if x.s != nil {
+		if err := worktree.CheckReuse(ctx, x.s.repo, contract.Reuse); err != nil {
+			x.found(ctx, severityError, err)
+		}
+	}
 	x.contract = contract
 	x.doc.Contract = &doctorContract{Title: contract.Title, Kind: contract.Kind, Risk: contract.Risk}
 	return nil

@@ -25,14 +25,17 @@ type PrepareOptions struct {
 	Base     Base
 }
 
-// Prepare records a new run and makes its worktree. It refuses in the order policy, worker, slot, and
+// Prepare records a new run and makes its worktree. It refuses in the order contract, policy, worker, slot, and
 // a refusal leaves nothing behind: no ref, no folder, no slot.
 //
-// Errors: *KindError, those of workers.Route and workers.Check, *SandboxError, RUN_EXISTS,
+// Errors: *KindError, *worktree.ReuseError, those of workers.Route and workers.Check, *SandboxError, RUN_EXISTS,
 // CONCURRENCY_LIMIT, and what git says of a full disk.
 func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.Run, err error) {
 	if o.Contract.Kind != schemas.KindCode {
 		return nil, &KindError{Kind: o.Contract.Kind}
+	}
+	if err := worktree.CheckReuse(ctx, s.Repo, o.Contract.Reuse); err != nil {
+		return nil, err
 	}
 	caller, thread := config.Caller(s.Getenv)
 	choice, err := workers.Route(s.Config, o.Contract, caller, o.Profile, s.Getenv)
