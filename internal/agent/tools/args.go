@@ -37,7 +37,7 @@ var aliases = map[string][]string{
 	"ignoreCase": {"caseinsensitive", "i"},
 	"literal":    {"fixedstrings"},
 	"context":    {"contextlines", "c"},
-	"filesOnly":  {"fileswithmatches", "filesonly"},
+	"filesOnly":  {"fileswithmatches"},
 	"limit":      {"maxresults", "headlimit", "maxcount", "maxlines"},
 	"offset":     {"startline", "line"},
 }
@@ -52,7 +52,7 @@ func (s schema) decode(arguments json.RawMessage, v any) error {
 		return failed("the arguments are not UTF-8. Send them again as UTF-8.")
 	}
 	arguments = bytes.TrimSpace(arguments)
-	if len(arguments) == 0 {
+	if len(arguments) == 0 || string(arguments) == "null" {
 		arguments = json.RawMessage("{}")
 	}
 	if err := valid(arguments); err != nil {
@@ -67,11 +67,10 @@ func (s schema) decode(arguments json.RawMessage, v any) error {
 
 // valid says where arguments stop being JSON.
 func valid(arguments json.RawMessage) error {
-	var any json.RawMessage
-	err := json.Unmarshal(arguments, &any)
+	err := json.Unmarshal(arguments, &struct{}{}) // looks at the syntax of all of it first
 	e, ok := errors.AsType[*json.SyntaxError](err)
 	if !ok {
-		return err
+		return nil
 	}
 	at := int(min(e.Offset, int64(len(arguments))))
 	if at == len(arguments) && strings.Contains(e.Error(), "unexpected end") {
@@ -186,7 +185,7 @@ func (s schema) plainObject(where string, value json.RawMessage) (json.RawMessag
 		}
 	}
 	for name, member := range given {
-		inside := strconv.Quote(name)
+		inside := name
 		if where != "the arguments" {
 			inside = where + "." + name
 		}
@@ -286,4 +285,3 @@ func article(kind string) string {
 	}
 	return "a " + kind
 }
-

@@ -38,21 +38,19 @@ func (s *Set) find(ctx context.Context, in findArguments, room int) (string, err
 		return "", failed("%s is not a folder. Give the folder to search, or use ls or read for a file.", show(p.path))
 	}
 
-	ctx, stop := context.WithTimeout(ctx, walkTime)
-	defer stop()
 	var out strings.Builder
 	found, seen := 0, 0
 	w := walk{set: s, hidden: g.hidden()}
 	w.visit = func(at string, e fs.DirEntry) error {
 		seen++
-		if dirs && !e.IsDir() || !g.matches(strings.TrimPrefix(at, p.path+"/")) {
+		if dirs && !e.IsDir() || !g.matches(p.path, at) {
 			return nil
 		}
 		text := show(at)
 		if e.IsDir() {
 			text += "/"
 		}
-		if found >= limit || out.Len()+len(text) > room-roomForBy {
+		if found >= limit || out.Len()+len(text) > room-roomForNotes {
 			return errEnough
 		}
 		found++
@@ -62,24 +60,24 @@ func (s *Set) find(ctx context.Context, in findArguments, room int) (string, err
 	err = w.from(ctx, p.path)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		fmt.Fprintf(&out, "[stopped after %v and %d entries; search a folder further down]", walkTime, seen)
+		fmt.Fprintf(&out, "[stopped after %v and %d entries; search a folder further down]", maxTime, seen)
 	case errors.Is(err, errEnough):
 		fmt.Fprintf(&out, "[the first %d; there are more: use a narrower pattern or path, or a higher limit]", found)
 	case err != nil:
 		return "", err
 	case found == 0:
-		fmt.Fprintf(&out, "[no match among %d entries%s]", seen, w.note())
+		fmt.Fprintf(&out, "[no match among %d entries%s]", seen, w.note("pattern"))
 	case w.partial:
 		out.WriteString("[some folders have too many entries or are too deep and were not searched to the end]")
 	}
 	return out.String(), nil
 }
 
-// note says what a walk did not visit.
-func (w *walk) note() string {
+// note says what a walk did not visit. by is the argument that could name it, beside path.
+func (w *walk) note(by string) string {
 	var note string
 	if w.skipped > 0 {
-		note = fmt.Sprintf("; %d hidden or ignored ones were skipped: name them in path or pattern to search them", w.skipped)
+		note = fmt.Sprintf("; %d hidden or ignored ones were skipped: name them in path or %s to search them", w.skipped, by)
 	}
 	if w.partial {
 		note += "; some folders have too many entries or are too deep and were not searched to the end"

@@ -7,13 +7,16 @@ import (
 	"io"
 	"io/fs"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 )
 
 const (
-	maxSearched = 1 << 20 // bytes searched of one line
-	maxShown    = 400     // bytes shown of one line
+	maxPattern  = 1000       // bytes
+	maxSearched = 1 << 20    // bytes searched of one line
+	maxSteps    = 50_000_000 // steps of the automaton for one line: about a second
+	maxShown    = 400        // bytes shown of one line
 )
 
 type grepArguments struct {
@@ -31,6 +34,7 @@ type grepArguments struct {
 type search struct {
 	set       *Set
 	pattern   *regexp.Regexp
+	text      *lines
 	context   int
 	filesOnly bool
 	limit     int
@@ -54,7 +58,7 @@ func (s *Set) grep(ctx context.Context, in grepArguments, room int) (string, err
 	if err != nil {
 		return "", err
 	}
-	pattern, err := expression(in)
+	pattern, searched, err := expression(in)
 	if err != nil {
 		return "", err
 	}
@@ -72,13 +76,12 @@ func (s *Set) grep(ctx context.Context, in grepArguments, room int) (string, err
 		return "", err
 	}
 
-	ctx, stop := context.WithTimeout(ctx, walkTime)
-	defer stop()
-	job := search{set: s, pattern: pattern, context: around, filesOnly: in.FilesOnly, limit: limit, room: room - roomForBy}
+	job := search{set: s, pattern: pattern, text: newLines(searched), context: around, filesOnly: in.FilesOnly, limit: limit, room: room - roomForNotes}
+	job.text.text = true
 	w := walk{set: s, hidden: g.hidden()}
 	if p.info.IsDir() {
 		w.visit = func(at string, e fs.DirEntry) error {
-			if !e.Type().IsRegular() || !g.matches(strings.TrimPrefix(at, p.path+"/")) {
+			if !e.Type().IsRegular() || !g.matches(p.path, at) {
 				return nil
 			}
 			info, err := s.root.Lstat(at)
@@ -98,16 +101,17 @@ func (s *Set) grep(ctx context.Context, in grepArguments, room int) (string, err
 	return job.finish(err, &w)
 }
 
-// expression compiles the pattern.
-func expression(in grepArguments) (*regexp.Regexp, error) {
+// expression compiles the pattern, and says how much of a line to search so that it cannot take long: a
+// regular expression takes at most as many steps as the line has bytes times what it has instructions.
+func expression(in grepArguments) (pattern *regexp.Regexp, searched int, err error) {
 	text := in.Pattern
 	switch {
 	case text == "":
-		return nil, failed("the pattern is empty. To list files use find.")
-	case len(text) > 4096:
-		return nil, failed("the pattern is %d bytes long and at most 4096 can be searched for. Use a shorter part of it.", len(text))
-	case strings.ContainsAny(text, "\n"):
-		return nil, failed("the pattern has a line break in it, and lines are searched one by one. Search for one of the lines; context shows what is around it.")
+		return nil, 0, failed("the pattern is empty. To list files use find.")
+	case len(text) > maxPattern:
+		return nil, 0, failed("the pattern is %d bytes long and at most %d can be searched for. Use a shorter part of it.", len(text), maxPattern)
+	case strings.Contains(text, "\n"):
+		return nil, 0, failed("the pattern has a line break in it, and lines are searched one by one. Search for one of the lines; context shows what is around it.")
 	}
 	if in.Literal {
 		text = regexp.QuoteMeta(text)
@@ -115,11 +119,18 @@ func expression(in grepArguments) (*regexp.Regexp, error) {
 	if in.IgnoreCase {
 		text = "(?i:" + text + ")"
 	}
-	pattern, err := regexp.Compile(text)
-	if err != nil {
-		return nil, failed("%s is not a regular expression: %s. The syntax is RE2: no lookaround, no backreferences. To search for plain text set literal.", show(in.Pattern), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err == nil {
+		pattern, err = regexp.Compile(text)
 	}
-	return pattern, nil
+	if err != nil {
+		return nil, 0, failed("%s is not a regular expression: %s. The syntax is RE2: no lookaround, no backreferences. To search for plain text set literal.", show(in.Pattern), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, 0, err
+	}
+	return pattern, min(maxSearched, maxSteps/len(program.Inst)), nil
 }
 
 // file searches one file.
@@ -130,13 +141,12 @@ func (j *search) file(ctx context.Context, p place) (err error) {
 		return nil
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	text := newLines(f, maxSearched)
-	_, binary, err := text.binary()
-	if err != nil {
+	text := j.text
+	if err := text.begin(f); err != nil {
 		j.unopened++
 		return nil
 	}
-	if binary {
+	if text.binary {
 		j.binary++
 		return nil
 	}
@@ -158,7 +168,7 @@ func (j *search) file(ctx context.Context, p place) (err error) {
 			j.binary++
 			return nil
 		}
-		if int64(len(l.text)) < l.size {
+		if l.cut() {
 			j.long++
 		}
 		at := j.pattern.FindIndex(l.text)
@@ -229,21 +239,21 @@ func (j *search) finish(err error, w *walk) (string, error) {
 	var notes []string
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		notes = append(notes, fmt.Sprintf("stopped after %v and %d files: search a folder further down or use glob", walkTime, j.files))
+		notes = append(notes, fmt.Sprintf("stopped after %v and %d files: search a folder further down or use glob", maxTime, j.files))
 	case errors.Is(err, errEnough):
 		notes = append(notes, fmt.Sprintf("the first %d %s; there are more: use a narrower pattern, path or glob, or a higher limit", j.found, what))
 	case err != nil:
 		return "", err
 	case j.found == 0:
-		notes = append(notes, fmt.Sprintf("no match in %d files%s", j.files, w.note()))
+		notes = append(notes, fmt.Sprintf("no match in %d files%s", j.files, w.note("glob")))
 	case w.partial:
-		notes = append(notes, strings.TrimPrefix(w.note(), "; "))
+		notes = append(notes, strings.TrimPrefix(w.note("glob"), "; "))
 	}
 	if j.binary > 0 && (j.found == 0 || j.files == 0) {
 		notes = append(notes, fmt.Sprintf("%d binary files were skipped", j.binary))
 	}
 	if j.long > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines are longer than 1 MiB and were searched only up to there", j.long))
+		notes = append(notes, fmt.Sprintf("of %d long lines only the first %d bytes were searched", j.long, j.text.keep))
 	}
 	if j.unopened > 0 {
 		notes = append(notes, fmt.Sprintf("%d files could not be read", j.unopened))

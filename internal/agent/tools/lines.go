@@ -8,11 +8,20 @@ import (
 	"io"
 )
 
+const bom = "\xef\xbb\xbf"
+
 // lines reads a text line by line in bounded memory.
 type lines struct {
 	r    *bufio.Reader
 	keep int // bytes kept of each line
 	buf  []byte
+
+	// text ends a line at the first part of it that has a NUL: what follows does not matter.
+	text bool
+
+	head   []byte // what the text begins with
+	binary bool   // it is no text, by git's rule: a NUL in the first 8,000 bytes
+	bom    bool   // it begins with a byte order mark, which is skipped
 }
 
 // line is one of them. text has no line ending, is cut at keep, and is valid until the next call.
@@ -23,57 +32,64 @@ type line struct {
 	nul  bool // the line has a NUL byte
 }
 
-func newLines(r io.Reader, keep int) *lines {
-	return &lines{r: bufio.NewReaderSize(r, 64<<10), keep: keep}
+func (l line) cut() bool { return int64(len(l.text)) < l.size }
+
+func newLines(keep int) *lines {
+	return &lines{r: bufio.NewReaderSize(nil, 64<<10), keep: keep}
 }
 
-// binary reports whether what follows begins as no text does: git's rule, a NUL in the first 8,000 bytes.
-func (l *lines) binary() (head []byte, yes bool, err error) {
-	head, err = l.r.Peek(8000)
-	if errors.Is(err, io.EOF) {
-		err = nil
+// begin turns to another text.
+func (l *lines) begin(r io.Reader) error {
+	l.r.Reset(r)
+	head, err := l.r.Peek(8000)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
 	}
-	return head, bytes.IndexByte(head, 0) >= 0, err
+	l.head = append(l.head[:0], head[:min(len(head), 512)]...)
+	l.binary = bytes.IndexByte(head, 0) >= 0
+	if l.bom = bytes.HasPrefix(head, []byte(bom)); l.bom {
+		_, err = l.r.Discard(len(bom))
+		return err
+	}
+	return nil
 }
 
 // next returns the next line, or io.EOF. It looks at ctx now and then, also inside a line.
 func (l *lines) next(ctx context.Context) (line, error) {
 	var n line
-	var last byte // of the line so far
+	var before byte // the last byte of the parts before this one
 	l.buf = l.buf[:0]
-	for first := true; ; first = false {
+	for {
 		part, err := l.r.ReadSlice('\n')
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {
+		full := errors.Is(err, bufio.ErrBufferFull)
+		if err != nil && !full && !errors.Is(err, io.EOF) {
 			return line{}, err
 		}
-		ended := err == nil
 		if len(part) == 0 && n.size == 0 {
 			return line{}, io.EOF
 		}
-		n.nul = n.nul || bytes.IndexByte(part, 0) >= 0
-		if ended {
-			part = part[:len(part)-1]
-			n.end = "\n"
-		}
-		n.size += int64(len(part))
-		if len(part) > 0 {
-			last = part[len(part)-1]
-		}
-		if ended && last == '\r' {
-			n.end = "\r\n"
-			n.size--
-		}
-		if done := ended || err != nil && !errors.Is(err, bufio.ErrBufferFull); first && done {
-			n.text = part[:min(int64(len(part)), n.size, int64(l.keep))]
+		if n.nul = n.nul || bytes.IndexByte(part, 0) >= 0; n.nul && l.text {
 			return n, nil
-		} else {
-			l.buf = append(l.buf, part[:min(len(part), l.keep-len(l.buf))]...)
-			if done {
-				n.text = l.buf[:min(int64(len(l.buf)), n.size)]
-				return n, nil
-			}
 		}
-		if err := ctx.Err(); err != nil {
+		whole := n.size == 0 && !full
+		n.size += int64(len(part))
+		if n.text = part; !whole {
+			l.buf = append(l.buf, part[:min(len(part), l.keep-len(l.buf))]...)
+			n.text = l.buf
+		}
+		if !full {
+			switch {
+			case bytes.HasSuffix(part, []byte("\r\n")), string(part) == "\n" && before == '\r':
+				n.end = "\r\n"
+			case bytes.HasSuffix(part, []byte("\n")):
+				n.end = "\n"
+			}
+			n.size -= int64(len(n.end))
+			n.text = n.text[:min(int64(len(n.text)), n.size, int64(l.keep))]
+			return n, nil
+		}
+		before = part[len(part)-1]
+		if ctx.Err() != nil {
 			return line{}, context.Cause(ctx)
 		}
 	}

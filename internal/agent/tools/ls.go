@@ -42,7 +42,7 @@ func (s *Set) ls(ctx context.Context, in lsArguments, room int) (string, error) 
 			continue // gone in the meantime
 		}
 		text := s.entry(join(p.path, e.Name()), e.Name(), info)
-		if i >= limit || out.Len()+len(text) > room-roomForBy {
+		if i >= limit || out.Len()+len(text) > room-roomForNotes {
 			return out.String() + fmt.Sprintf("[%d of %s entries; find with path and a pattern shows others]", i, count(len(entries), more)), nil
 		}
 		out.WriteString(text)

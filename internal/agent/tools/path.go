@@ -109,11 +109,8 @@ func (s *Set) lookup(name string) (place, error) {
 
 func (s *Set) follow(name, rest string) (place, error) {
 	at := "."
-	info, err := s.root.Lstat(at)
-	if err != nil {
-		return place{}, err
-	}
 	parts := strings.Split(rest, "/")
+	link, target := "", ""
 	for links := 0; len(parts) > 0; {
 		part := parts[0]
 		parts = parts[1:]
@@ -122,19 +119,15 @@ func (s *Set) follow(name, rest string) (place, error) {
 			continue
 		case part == "..":
 			if at == "." {
-				return place{}, outside(name)
+				return place{}, linkOut(link, target)
 			}
-			if at = path.Dir(at); len(parts) == 0 {
-				if info, err = s.root.Lstat(at); err != nil {
-					return place{}, err
-				}
-			}
+			at = path.Dir(at)
 			continue
 		case dotGit(part):
 			return place{}, closed(name)
 		}
 		next := path.Join(at, part)
-		info, err = s.root.Lstat(next)
+		info, err := s.root.Lstat(next)
 		switch {
 		case absent(err):
 			return place{}, s.missing(name, at, part)
@@ -147,26 +140,29 @@ func (s *Set) follow(name, rest string) (place, error) {
 			at = next
 			continue
 		}
-		links++
-		target, err := s.root.Readlink(next)
-		if err != nil {
+		link = next
+		if target, err = s.root.Readlink(link); err != nil {
 			return place{}, err
 		}
+		way := target
 		if path.IsAbs(target) {
 			var below bool
-			if target, below = s.below(target); !below {
-				return place{}, denied("%s is a symbolic link to %s, outside the top folder, and only what is inside can be used.", show(next), show(target))
+			if way, below = s.below(target); !below {
+				return place{}, linkOut(link, target)
 			}
 			at = "."
 		}
-		if parts = slices.Concat(strings.Split(target, "/"), parts); links > maxLinks || len(parts) > maxPath {
+		parts = slices.Concat(strings.Split(way, "/"), parts)
+		if links++; links > maxLinks || len(parts) > 2*maxDepth {
 			return place{}, failed("%s leads through too many symbolic links.", show(name))
 		}
-		if strings.Count(at, "/")+len(parts) > maxDepth {
-			return place{}, failed("%s leads through too many folders.", show(name))
-		}
 	}
-	return place{path: at, info: info}, nil
+	info, err := s.root.Lstat(at)
+	return place{path: at, info: info}, err
+}
+
+func linkOut(link, target string) error {
+	return denied("%s is a symbolic link to %s, which is outside the top folder, and only what is inside can be used.", show(link), show(target))
 }
 
 // target returns the place name for writing. Nothing need be there, nor the folders above it. A symbolic
@@ -231,14 +227,14 @@ func (s *Set) creatable(path, folder string, names []string) error {
 	}
 	for _, e := range entries {
 		if norm.NFC.String(e.Name()) == norm.NFC.String(names[0]) {
-			return failed("%s has %s, which looks the same as %s but is written with other code points (%s). Use the name as ls and find print it.", show(folder), show(e.Name()), show(names[0]), form(e.Name()))
+			return failed("%s has %s, which looks the same as %s but is written with other code points (%s). Use the name as ls and find print it.", show(folder), show(e.Name()), show(names[0]), normalForm(e.Name()))
 		}
 	}
 	return nil
 }
 
-// form says in which Unicode normalisation form name is.
-func form(name string) string {
+// normalForm says in which Unicode normalisation form name is.
+func normalForm(name string) string {
 	if norm.NFD.IsNormalString(name) {
 		return "NFD"
 	}
@@ -258,7 +254,7 @@ func (s *Set) missing(name, folder, part string) error {
 	for _, e := range entries {
 		other := e.Name()
 		if norm.NFC.String(other) == norm.NFC.String(part) {
-			return failed("there is no %s, but %s has the same name written with other code points (%s): %+q. Use that.", show(name), show(folder), form(other), other)
+			return failed("there is no %s, but %s has the same name written with other code points (%s): %+q. Use that.", show(name), show(folder), normalForm(other), other)
 		}
 		if strings.EqualFold(other, part) {
 			near, least = other, 0
@@ -284,14 +280,14 @@ func (s *Set) open(p place) (*os.File, error) {
 	if err := regular(p, p.info); err != nil {
 		return nil, err
 	}
-	// O_NONBLOCK and the second look: what is there may have become a FIFO since.
-	f, err := s.root.OpenFile(p.path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	// O_NONBLOCK and the second look: by now there may be a FIFO, or a link to what is closed.
+	f, err := s.root.OpenFile(p.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil {
-		err = regular(p, info)
+	if err == nil && !os.SameFile(p.info, info) {
+		err = failed("%s was replaced while it was opened. Try again.", show(p.path))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

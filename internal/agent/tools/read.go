@@ -13,11 +13,10 @@ import (
 )
 
 const (
-	maxLines  = 2000     // lines of one answer
-	maxLine   = 2000     // bytes shown of one line
-	countOn   = 64 << 20 // bytes looked at behind the last printed line, to count the lines
-	roomForBy = 1 << 10  // bytes of an answer kept for what is said in brackets at its end
-	bom       = "\xef\xbb\xbf"
+	maxLines     = 2000     // lines of one answer
+	maxLine      = 2000     // bytes shown of one line
+	countOn      = 64 << 20 // bytes looked at behind the last printed line, to count the lines
+	roomForNotes = 1 << 10  // bytes of an answer kept for what is said in brackets at its end
 )
 
 type readArguments struct {
@@ -49,89 +48,103 @@ func (s *Set) read(ctx context.Context, in readArguments, room int) (_ string, e
 	if limit == 1 {
 		keep = room
 	}
-	text := newLines(f, keep)
-	head, binary, err := text.binary()
-	if err != nil {
+	text := newLines(keep)
+	if err := text.begin(f); err != nil {
 		return "", err
 	}
-	if binary {
-		return "", notText(p, head)
+	if text.binary {
+		return "", notText(p, text.head)
 	}
 
-	var out strings.Builder
-	var seen endings
-	var number, behind, last int64 // last is the number of the last line printed
-	var cutAt, cutSize int64
-	foreign := false // some bytes are not UTF-8
-	total := true
-	for {
+	out := listing{room: room - roomForNotes}
+	form := form{bom: text.bom}
+	var number, behind int64
+	for ; behind <= countOn; number++ {
 		l, err := text.next(ctx)
 		if errors.Is(err, io.EOF) {
+			form.whole = true
 			break
 		}
 		if err != nil {
 			return "", err
 		}
-		number++
-		seen.add(l.end)
-		if number < from {
-			continue
-		}
-		if number == 1 {
-			seen.bom = bytes.HasPrefix(l.text, []byte(bom))
-			l.text = bytes.TrimPrefix(l.text, []byte(bom))
-		}
-		prefix := strconv.FormatInt(number, 10) + "\t"
-		if limit == 1 {
-			l.text = l.text[:min(len(l.text), room-roomForBy-len(prefix))]
-		}
-		if number-from < int64(limit) && behind == 0 && out.Len()+len(prefix)+len(l.text)+len("…\n") <= room-roomForBy {
-			last = number
-			if int64(len(l.text)) < l.size && !(number == 1 && seen.bom) {
-				cutAt, cutSize = number, l.size
-				l.text = append(whole(l.text), "…"...)
-			}
-			foreign = foreign || !utf8.Valid(l.text)
-			out.WriteString(prefix)
-			out.Write(bytes.ToValidUTF8(l.text, []byte("\uFFFD")))
-			out.WriteByte('\n')
-			continue
-		}
-		if behind += l.size + 1; behind > countOn {
-			total = false
-			break
+		form.add(l)
+		if n := number + 1; n >= from && (n-from >= int64(limit) || behind > 0 || !out.print(n, l)) {
+			behind += l.size + 1
 		}
 	}
-
 	switch {
 	case number == 0:
 		return "[the file is empty]", nil
-	case last == 0:
+	case out.last == 0:
 		return "", failed("%s has %d lines, so there is no line %d. Use an offset from 1 to %d.", show(p.path), number, from, number)
 	}
+	lines := fmt.Sprintf("lines %d-%d of %d", from, out.last, number)
+	if !form.whole {
+		lines = fmt.Sprintf("lines %d-%d of more than %d, %d bytes", from, out.last, number, p.info.Size())
+	}
+	if out.last < number {
+		lines += fmt.Sprintf("; go on with offset %d", out.last+1)
+	}
+	notes := append([]string{lines}, out.notes(limit)...)
+	notes = append(notes, form.notes()...)
+	return out.text.String() + "[" + strings.Join(notes, ". ") + "]", nil
+}
+
+// listing is the printed lines of an answer.
+type listing struct {
+	room int
+	text strings.Builder
+	last int64 // number of the last line
+	cut  int64 // number of the last line that was cut
+	size int64 // its size
+	// Some bytes are not UTF-8, or NUL.
+	foreign, nul bool
+}
+
+// print adds a line, cut if it is the first and does not fit. It returns false if there is no room.
+func (o *listing) print(number int64, l line) bool {
+	prefix := strconv.FormatInt(number, 10) + "\t"
+	free := o.room - o.text.Len() - len(prefix) - len("…\n")
+	if len(l.text) > free {
+		if o.last > 0 {
+			return false
+		}
+		l.text = l.text[:free]
+	}
+	o.last = number
+	o.text.WriteString(prefix)
+	if l.cut() {
+		o.cut, o.size = number, l.size
+		l.text = append(whole(l.text), "…"...)
+	}
+	o.nul = o.nul || l.nul
+	if !utf8.Valid(l.text) {
+		o.foreign = true
+		l.text = bytes.ToValidUTF8(l.text, []byte("\uFFFD"))
+	}
+	o.text.Write(l.text)
+	o.text.WriteByte('\n')
+	return true
+}
+
+// notes says where the lines are not as in the file.
+func (o *listing) notes(limit int) []string {
 	var notes []string
-	switch {
-	case last < number && total:
-		notes = append(notes, fmt.Sprintf("lines %d-%d of %d; go on with offset %d", from, last, number, last+1))
-	case last < number:
-		notes = append(notes, fmt.Sprintf("lines %d-%d of more than %d, %d bytes; go on with offset %d", from, last, number, p.info.Size(), last+1))
-	default:
-		notes = append(notes, fmt.Sprintf("lines %d-%d of %d", from, last, number))
-	}
-	if total {
-		notes = append(notes, seen.notes()...)
-	}
-	if cutAt > 0 {
-		note := fmt.Sprintf("line %d has %d bytes and is cut at …", cutAt, cutSize)
+	if o.cut > 0 {
+		note := fmt.Sprintf("line %d has %d bytes and is cut at …", o.cut, o.size)
 		if limit > 1 {
 			note += "; offset and limit 1 show more of it"
 		}
 		notes = append(notes, note)
 	}
-	if foreign {
+	if o.foreign {
 		notes = append(notes, "bytes that are not UTF-8 are shown as \uFFFD; edit cannot quote them, but keeps them")
 	}
-	return out.String() + "[" + strings.Join(notes, ". ") + "]", nil
+	if o.nul {
+		notes = append(notes, "there are NUL bytes, shown as \u2400: perhaps this is no text")
+	}
+	return notes
 }
 
 // whole drops the part of a character that a cut has left at the end.
@@ -155,37 +168,37 @@ func notText(p place, head []byte) error {
 	return failed("%s is not text that these tools can show or edit: %s, %d bytes. It can be moved, replaced and deleted.", show(p.path), kind, p.info.Size())
 }
 
-// endings counts the line endings of a text.
-type endings struct {
-	lf, crlf, none int64
+// form is what of a text does not show in its lines.
+type form struct {
+	lf, crlf, none int64 // lines that end so
 	bom            bool
+	whole          bool // the text was read to its end
 }
 
-func (e *endings) add(end string) {
-	switch end {
+func (f *form) add(l line) {
+	switch l.end {
 	case "\n":
-		e.lf++
+		f.lf++
 	case "\r\n":
-		e.crlf++
+		f.crlf++
 	default:
-		e.none++
+		f.none++
 	}
 }
 
-// notes says what of a text's form does not show.
-func (e *endings) notes() []string {
+func (f *form) notes() []string {
 	var notes []string
 	switch {
-	case e.crlf > 0 && e.lf > 0:
-		notes = append(notes, fmt.Sprintf("line endings are mixed, %d CRLF and %d LF; edit leaves those of other lines alone", e.crlf, e.lf))
-	case e.crlf > 0:
+	case f.crlf > 0 && f.lf > 0:
+		notes = append(notes, fmt.Sprintf("line endings are mixed, %d CRLF and %d LF; edit keeps those of the lines it leaves", f.crlf, f.lf))
+	case f.crlf > 0:
 		notes = append(notes, "line endings are CRLF; edit and write keep them, so send LF")
 	}
-	if e.none > 0 {
+	if f.none > 0 {
 		notes = append(notes, "no newline at the end of the file")
 	}
-	if e.bom {
-		notes = append(notes, "the file begins with a byte order mark, which is kept")
+	if f.bom {
+		notes = append(notes, "the file begins with a byte order mark, which edit and write keep")
 	}
 	return notes
 }

@@ -65,11 +65,11 @@ func (s *Set) sweep() error {
 	if err != nil {
 		return err
 	}
-	names, err := d.Readdirnames(-1)
+	entries, err := d.ReadDir(-1)
 	err = errors.Join(err, d.Close())
-	for _, name := range names {
-		if strings.HasPrefix(name, tempPrefix) {
-			err = errors.Join(err, s.root.Remove(name))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), tempPrefix) && e.Type().IsRegular() {
+			err = errors.Join(err, s.root.Remove(e.Name()))
 		}
 	}
 	return err

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // The values of Result.Status.
@@ -37,8 +38,9 @@ const (
 	maxReads     = 4        // of them beside each other; each may hold maxFile bytes
 	maxAnswer    = 64 << 10 // bytes of a Result's text
 	maxAnswers   = 1 << 20  // bytes of the texts of one Run: maxCalls times the least share
-	maxArguments = 64 << 20 // bytes; JSON may take six for one byte of maxFile
+	maxArguments = 20 << 20 // bytes; JSON takes two for a line break or a quotation mark of maxFile
 	maxFile      = 8 << 20  // bytes of a file that edit or write holds in memory
+	maxTime      = 20 * time.Second
 )
 
 // Definition is what a model is told of a tool. Parameters is a JSON Schema of the plainest kind, which
@@ -198,6 +200,8 @@ func (s *Set) run(ctx context.Context, c Call, room int) Result {
 	if t.writes && s.readOnly {
 		return result(c, "", denied("%s is not allowed: this task only reads. The tools are %s.", t.Name, s.list()))
 	}
+	ctx, stop := context.WithTimeout(ctx, maxTime)
+	defer stop()
 	text, err := t.answer(ctx, s, c.Arguments, room)
 	return result(c, text, err)
 }
@@ -220,7 +224,8 @@ func result(c Call, text string, err error) Result {
 			r.Status = refused.status
 		}
 	}
-	r.Text = cut(strings.ToValidUTF8(r.Text, "\uFFFD"), maxAnswer)
+	// Some servers refuse NUL in a text.
+	r.Text = cut(strings.ReplaceAll(strings.ToValidUTF8(r.Text, "\uFFFD"), "\x00", "\u2400"), maxAnswer)
 	return r
 }
 

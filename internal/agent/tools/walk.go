@@ -4,13 +4,9 @@ import (
 	"context"
 	"io/fs"
 	"strings"
-	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
-
-// walkTime bounds what one grep or find may take.
-const walkTime = 20 * time.Second
 
 // walk is one pass over a folder. What it leaves out it counts.
 type walk struct {
@@ -102,10 +98,12 @@ func (g glob) hidden() bool {
 	return !g.except && (strings.HasPrefix(g.pattern, ".") || strings.Contains(g.pattern, "/.") || strings.Contains(g.pattern, "{."))
 }
 
-// matches compares with path, which is relative to the folder that is searched.
-func (g glob) matches(path string) bool {
+// matches reports whether the path, as seen from the top folder or from the folder that is searched, is
+// one that the pattern asks for.
+func (g glob) matches(folder, path string) bool {
 	if !strings.Contains(g.pattern, "/") {
-		path = path[strings.LastIndexByte(path, '/')+1:]
+		return doublestar.MatchUnvalidated(g.pattern, path[strings.LastIndexByte(path, '/')+1:]) != g.except
 	}
-	return doublestar.MatchUnvalidated(g.pattern, path) != g.except
+	below := strings.TrimPrefix(path, folder+"/")
+	return (doublestar.MatchUnvalidated(g.pattern, path) || doublestar.MatchUnvalidated(g.pattern, below)) != g.except
 }

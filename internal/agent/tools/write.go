@@ -28,12 +28,13 @@ func (s *Set) write(_ context.Context, in writeArguments, _ int) (string, error)
 		return "", failed("the arguments lack \"content\". Give the whole new text of the file, or delete: true to delete it. To change a part of a file use edit.")
 	case len(*in.Content) > maxFile:
 		return "", failed("content has %d bytes and at most %d can be written.", len(*in.Content), maxFile)
-	case strings.HasSuffix(in.Path, "/"):
-		return "", failed("%s ends in / and so names a folder. Folders are made when a file is written in them.", show(in.Path))
 	}
 	p, err := s.target(in.Path)
 	if err != nil {
 		return "", err
+	}
+	if strings.HasSuffix(in.Path, "/") {
+		return "", failed("%s ends in / and so names a folder. Folders are made when a file is written in them.", show(in.Path))
 	}
 	data := []byte(*in.Content)
 	if p.info == nil {
@@ -54,7 +55,7 @@ func (s *Set) write(_ context.Context, in writeArguments, _ int) (string, error)
 	if p.info.IsDir() {
 		return "", failed("%s is a folder and is not replaced by a file. Give the path of a file.", show(p.path))
 	}
-	old, err := s.load(p, "replaced")
+	old, err := s.load(p)
 	if err != nil {
 		return "", err
 	}
@@ -112,7 +113,7 @@ func size(data []byte) string {
 }
 
 // load reads the file at p, or returns nil if it is longer than maxFile.
-func (s *Set) load(p place, _ string) ([]byte, error) {
+func (s *Set) load(p place) ([]byte, error) {
 	f, err := s.open(p)
 	if err != nil {
 		return nil, err

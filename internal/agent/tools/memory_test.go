@@ -1,0 +1,112 @@
+package tools_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/git-spot/git-spot/internal/agent/tools"
+)
+
+const gigabyte = 1 << 30
+
+// hugeFiles makes files that are long by holes: 2 GB of NUL, a text and then NUL, and 1 GB whose only
+// lines are at both ends.
+func hugeFiles(t *testing.T, dir string) {
+	t.Helper()
+	put(t, dir, "holes", "")
+	put(t, dir, "head", strings.Repeat("a line of text\n", 10_000))
+	put(t, dir, "tail", strings.Repeat("a line of text\n", 10_000))
+	put(t, dir, "lines", strings.Repeat(strings.Repeat("x", 1_000_000)+"\n", 50))
+	for name, size := range map[string]int64{"holes": 2 * gigabyte, "head": 2 * gigabyte, "tail": gigabyte} {
+		if err := os.Truncate(filepath.Join(dir, name), size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "tail"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("\nthe last line\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func init() {
+	children["huge"] = func(dir string) error {
+		s, err := tools.Open(dir, false)
+		if err != nil {
+			return err
+		}
+		var calls []tools.Call
+		var says []string
+		for _, c := range []struct{ tool, arguments, says string }{
+			{"read", `{"path":"holes"}`, "holes is not text that these tools can show or edit: application/octet-stream, 2147483648 bytes"},
+			{"read", `{"path":"head","limit":3}`, "[lines 1-3 of more than "},
+			{"read", `{"path":"head","offset":9999}`, "line 10001 has 2147333648 bytes and is cut"},
+			{"read", `{"path":"tail","offset":10001}`, "10002\tthe last line\n[lines 10001-10002 of 10002. line 10001 has "},
+			{"read", `{"path":"lines"}`, "; go on with offset "},
+			{"grep", `{"pattern":"last|text$","limit":2000}`, "the first "},
+			{"grep", `{"pattern":"last"}`, "no match in 3 files. 3 binary files were skipped"},
+			{"grep", `{"pattern":"x$","path":"lines","filesOnly":true}`, "lines\n"},
+			{"grep", `{"pattern":"x","path":"holes"}`, "1 binary files were skipped"},
+			{"grep", `{"pattern":"(?i)Y"}`, "no match in 3 files"},
+			{"find", `{"pattern":"**"}`, "holes\nlines\ntail\n"},
+			{"ls", `{}`, "2147483648 holes"},
+			{"edit", `{"path":"head","edits":[{"oldText":"a","newText":"b"}]}`, "has 2147483648 bytes, and edit takes files of at most 8388608"},
+			{"edit", `{"path":"holes","moveTo":"moved"}`, "moved holes to moved"},
+			{"write", `{"path":"moved","content":"x\n"}`, "replaced moved"},
+			{"write", `{"path":"full","content":"` + strings.Repeat(`a\n`, 4<<20) + `"}`, "created full"},
+			{"edit", `{"path":"full","edits":[{"oldText":"b","newText":"c"}]}`, "nor is anything like it"},
+			{"edit", `{"path":"full","edits":[{"oldText":"a\n","newText":"c","all":true}]}`, "more than 10000 places"},
+		} {
+			calls = append(calls, tools.Call{Name: c.tool, Arguments: []byte(c.arguments)})
+			says = append(says, c.says)
+		}
+		for i, r := range s.Run(context.Background(), calls) {
+			if !strings.Contains(r.Text, says[i]) {
+				err = errors.Join(err, fmt.Errorf("%s %.80s: %q is not in %.300q … %q", r.Name, calls[i].Arguments, says[i], r.Text, r.Text[max(0, len(r.Text)-300):]))
+			}
+		}
+		status, _ := os.ReadFile("/proc/self/status")
+		_, peak, _ := strings.Cut(string(status), "VmHWM:")
+		var kilobytes int
+		if _, e := fmt.Sscan(peak, &kilobytes); e == nil {
+			fmt.Println(kilobytes)
+		}
+		return err
+	}
+}
+
+// TestMemory: files of 2 GB and answers of the largest size, all at the same time.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc to measure by")
+	}
+	dir := t.TempDir()
+	hugeFiles(t, dir)
+	c := child(t, "huge", dir)
+	var complaints strings.Builder
+	c.Stderr = &complaints
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, complaints.String())
+	}
+	var kilobytes int
+	if _, err := fmt.Sscan(string(out), &kilobytes); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("peak: %d MiB", kilobytes>>10)
+	if kilobytes > 256<<10 {
+		t.Errorf("the process has taken %d MiB", kilobytes>>10)
+	}
+}
