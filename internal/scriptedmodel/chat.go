@@ -23,6 +23,7 @@ type chatRequest struct {
 		Role       string  `json:"role"`
 		Content    content `json:"content"`
 		Refusal    string  `json:"refusal"`
+		Reasoning  string  `json:"reasoning_content"`
 		ToolCallID string  `json:"tool_call_id"`
 		ToolCalls  []struct {
 			ID       string `json:"id"`
@@ -116,7 +117,7 @@ func readChat(_ http.Header, body []byte) (ask, error) {
 				a.prompt, prompted = m.Content.text, true
 			}
 		case "assistant":
-			a.turn++
+			a.spoken = append(a.spoken, turn{len(m.ToolCalls) > 0, m.Reasoning})
 			if !m.Content.given && m.Refusal == "" && len(m.ToolCalls) == 0 {
 				return ask{}, fmt.Errorf("messages[%d]: an assistant message has content or tool_calls", i)
 			}

@@ -73,12 +73,15 @@ func readMessages(header http.Header, body []byte) (ask, error) {
 		}
 		answered, others := map[string]bool{}, false
 		var calls []string
+		reasoning := ""
 		for _, b := range m.Content {
 			switch {
 			case b.Type == "text" && b.Text == "":
 				return ask{}, fmt.Errorf("messages.%d: text content blocks must be non-empty", i)
 			case b.Type == "thinking" && (m.Role != "assistant" || b.Signature != sign(b.Thinking)):
 				return ask{}, fmt.Errorf("messages.%d: invalid signature in thinking block", i)
+			case b.Type == "thinking":
+				reasoning += b.Thinking
 			case b.Type == "tool_use":
 				var input map[string]json.RawMessage
 				if m.Role != "assistant" || b.ID == "" || b.Name == "" || slices.Contains(calls, b.ID) ||
@@ -100,8 +103,11 @@ func readMessages(header http.Header, body []byte) (ask, error) {
 		open = calls
 		switch m.Role {
 		case "user":
+			if others { // only since the user spoke must thinking be passed back
+				a.spoken = make([]turn, len(a.spoken))
+			}
 		case "assistant":
-			a.turn++
+			a.spoken = append(a.spoken, turn{len(calls) > 0, reasoning})
 		default:
 			return ask{}, fmt.Errorf("messages.%d: unknown role %q", i, m.Role)
 		}

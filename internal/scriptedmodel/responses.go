@@ -31,6 +31,9 @@ type item struct {
 	Arguments *string         `json:"arguments"`
 	Output    json.RawMessage `json:"output"`
 	Encrypted string          `json:"encrypted_content"`
+	Summary   []struct {
+		Text string `json:"text"`
+	} `json:"summary"`
 }
 
 type items []item
@@ -62,7 +65,7 @@ func readResponses(_ http.Header, body []byte) (ask, error) {
 	for i, item := range r.Input {
 		ours := item.Type == "reasoning" || item.Type == "function_call" || item.Role == "assistant"
 		if ours && !speaking {
-			a.turn++
+			a.spoken = append(a.spoken, turn{})
 		}
 		speaking = ours
 		if !ours && reasoning != "" {
@@ -77,6 +80,7 @@ func readResponses(_ http.Header, body []byte) (ask, error) {
 				if !prompted {
 					a.prompt, prompted = item.Content.text, true
 				}
+				a.spoken = make([]turn, len(a.spoken)) // only since the user spoke must reasoning be passed back
 			case "system", "developer":
 			case "assistant":
 				allowed = []string{"output_text", "refusal"}
@@ -91,11 +95,15 @@ func readResponses(_ http.Header, body []byte) (ask, error) {
 				return ask{}, fmt.Errorf("input[%d]: the encrypted content could not be verified", i)
 			}
 			reasoning = item.ID
+			for _, part := range item.Summary {
+				a.spoken[len(a.spoken)-1].reasoning += part.Text
+			}
 		case "function_call":
 			if item.CallID == "" || open[item.CallID] || item.Name == "" || item.Arguments == nil {
 				return ask{}, fmt.Errorf("input[%d]: invalid function call %q", i, item.CallID)
 			}
 			open[item.CallID] = true
+			a.spoken[len(a.spoken)-1].called = true
 		case "function_call_output":
 			if !open[item.CallID] {
 				return ask{}, fmt.Errorf("input[%d]: no tool call found for function call output with call_id %q", i, item.CallID)

@@ -197,14 +197,39 @@ func (s Script) part(prompt string) (int, []Step) {
 	return 0, s.Steps
 }
 
+// due returns the answer for the turn of that number, and the first of the failures that come before it.
+func due(steps []Step, turn int) (answer Step, from int) {
+	for i, step := range steps {
+		times := max(1, step.Times)
+		switch {
+		case step.fails():
+		case turn < times:
+			return step, from
+		default:
+			turn -= times
+			from = i + 1
+		}
+	}
+	if turn > 0 {
+		from = len(steps)
+	}
+	return Step{Text: "done"}, from
+}
+
 // ask is what the server needs to know of a request.
 type ask struct {
 	model  string
 	stream bool
 	usage  bool   // whether usage is wanted in the stream
-	turn   int    // how often the model has spoken
 	prompt string // the first user message
 	tools  []tool
+	spoken []turn // what the model has said
+}
+
+// turn is what the model said at once, as far as it matters.
+type turn struct {
+	called    bool // a tool, with an answer that may depend on the reasoning
+	reasoning string
 }
 
 func (a ask) key() [32]byte { return sha256.Sum256([]byte(a.prompt)) }
@@ -223,7 +248,7 @@ type call struct{ id, name, args string }
 
 func (s Script) answer(ask ask, step Step, size int) answer {
 	key := ask.key()
-	a := answer{ask: ask, step: step, model: cmp.Or(step.Model, ask.model), id: fmt.Sprintf("%x%04d", key[:6], ask.turn)}
+	a := answer{ask: ask, step: step, model: cmp.Or(step.Model, ask.model), id: fmt.Sprintf("%x%04d", key[:6], len(ask.spoken))}
 	output := len(step.Text)
 	for i, c := range step.Calls {
 		name, args := pick(ask.tools, c)
@@ -239,7 +264,7 @@ func (s Script) answer(ask ask, step Step, size int) answer {
 	a.usage.Reasoning = tokens(len(step.Reasoning))
 	a.usage.Output = a.usage.Reasoning + tokens(output)
 	a.usage.Input = tokens(size)
-	if ask.turn > 0 {
+	if len(ask.spoken) > 0 {
 		a.usage.CacheRead = a.usage.Input / 2
 		a.usage.Input -= a.usage.CacheRead
 	}

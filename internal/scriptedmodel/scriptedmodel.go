@@ -40,10 +40,10 @@ type Server struct {
 	http   *http.Server
 	cancel context.CancelFunc
 	served chan error
+	conns  sync.WaitGroup // with the handlers, which run in them; grows only while serving
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
-	running  sync.WaitGroup // the handlers; grows only while not closed
 	requests []Request
 	used     map[conversation]map[int]int // how often each failing step was played
 	sent     Usage
@@ -65,7 +65,7 @@ type conversation struct {
 }
 
 // maxBody is what a request may have in bytes.
-const maxBody = 64 << 20
+const maxBody = 32 << 20
 
 // Start listens and serves until Close, or until ctx ends. It refuses an invalid script and an address
 // that is not of the loopback.
@@ -94,10 +94,17 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		Handler:           http.HandlerFunc(s.serve),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: time.Minute,
-		ErrorLog:          nil,
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				s.conns.Add(1)
+			case http.StateClosed:
+				s.conns.Done()
+			}
+		},
 	}
 	go func() { s.served <- s.http.Serve(ln) }()
-	context.AfterFunc(ctx, func() { _ = s.http.Close() }) // Close waits for what this ends
+	context.AfterFunc(ctx, func() { _ = s.http.Close() })
 	return s, nil
 }
 
@@ -138,28 +145,14 @@ func (s *Server) Close() error {
 	}
 	s.cancel()
 	err := s.http.Close()
-	s.running.Wait()
 	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
+	s.conns.Wait()
 	return err
 }
 
-// begin counts a handler in, unless the server is closed.
-func (s *Server) begin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.running.Add(1)
-	}
-	return !s.closed
-}
-
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if !s.begin() {
-		drop()
-	}
-	defer s.running.Done()
 	if !loopback(r.Host) {
 		http.Error(w, "this server answers on loopback only", http.StatusMisdirectedRequest)
 		return
@@ -219,6 +212,12 @@ func (s *Server) answer(r *http.Request, wire wire, body []byte) (answer, error)
 	if err != nil {
 		return answer{}, &refusal{status: http.StatusBadRequest, message: err.Error()}
 	}
+	_, steps := s.o.Script.part(ask.prompt)
+	for i, spoken := range ask.spoken {
+		if step, _ := due(steps, i); spoken.called && spoken.reasoning != step.Reasoning {
+			return answer{}, &refusal{status: http.StatusBadRequest, message: "the reasoning before a tool call must be passed back"}
+		}
+	}
 	a := s.o.Script.answer(ask, s.next(ask), len(body))
 	if a.step.Status != 0 {
 		return answer{}, &refusal{a.step.Status, a.step.Error, a.step.Text, a.step.RetryAfter}
@@ -230,27 +229,19 @@ func (s *Server) answer(r *http.Request, wire wire, body []byte) (answer, error)
 func (s *Server) next(ask ask) Step {
 	part, steps := s.o.Script.part(ask.prompt)
 	key := conversation{part, ask.key()}
+	answer, from := due(steps, len(ask.spoken))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	turn := 0
-	for i, step := range steps {
-		times := max(1, step.Times)
-		switch {
-		case step.fails():
-			if turn == ask.turn && s.used[key][i] < times {
-				if s.used[key] == nil {
-					s.used[key] = map[int]int{}
-				}
-				s.used[key][i]++
-				return step
+	for i := from; i < len(steps) && steps[i].fails(); i++ {
+		if s.used[key][i] < max(1, steps[i].Times) {
+			if s.used[key] == nil {
+				s.used[key] = map[int]int{}
 			}
-		case ask.turn < turn+times:
-			return step
-		default:
-			turn += times
+			s.used[key][i]++
+			return steps[i]
 		}
 	}
-	return Step{Text: "done"}
+	return answer
 }
 
 // count adds what is about to be sent, so that a client that has read it finds it in Usage, and returns

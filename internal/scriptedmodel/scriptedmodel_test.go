@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,7 +80,7 @@ func says(t *testing.T, s *scriptedmodel.Server, path, body string) (int, string
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Body.Close()
+	defer func() { _ = r.Body.Close() }()
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +185,7 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer r.Body.Close()
+			defer func() { _ = r.Body.Close() }()
 			data, err := io.ReadAll(r.Body)
 			return r.StatusCode, string(data), err
 		}
@@ -273,7 +275,7 @@ func TestHangingRequestsEnd(t *testing.T) {
 							close(begun)
 							return
 						}
-						defer r.Body.Close()
+						defer func() { _ = r.Body.Close() }()
 						b := bufio.NewReader(r.Body)
 						_, err = b.ReadByte()
 						close(begun)
@@ -467,8 +469,49 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s %s: got %d %s, want %q", test.path, test.body, status, got, test.want)
 		}
 	}
-	if status, _ := says(t, s, "/v1/chat/completions", strings.Repeat(" ", 64<<20+1)); status != 413 {
-		t.Errorf("64 MiB and a byte: got %d", status)
+	if status, _ := says(t, s, "/v1/chat/completions", strings.Repeat(" ", 32<<20+1)); status != 413 {
+		t.Errorf("32 MiB and a byte: got %d", status)
+	}
+}
+
+// The vendors refuse a conversation in which what a model thought before it called a tool is missing.
+func TestReasoningMustComeBack(t *testing.T) {
+	t.Parallel()
+	sum := sha256.Sum256([]byte("scriptedhm"))
+	signature := base64.StdEncoding.EncodeToString(sum[:])
+	for _, test := range []struct {
+		path, body string
+		want       int
+	}{
+		{"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"},
+			{"role":"assistant","reasoning_content":"%s","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},
+			{"role":"tool","tool_call_id":"c","content":"r"}]}`, 400},
+		{"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"},
+			{"role":"assistant","reasoning_content":"%s","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},
+			{"role":"tool","tool_call_id":"c","content":"r"},{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}`, 400},
+		{"/v1/responses", `{"model":"m","input":[{"role":"user","content":"x"},
+			{"type":"reasoning","id":"rs","summary":[{"type":"summary_text","text":"%s"}]},
+			{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
+			{"type":"function_call_output","call_id":"c","output":"r"}]}`, 400},
+		{"/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"},
+			{"role":"assistant","content":[{"type":"thinking","thinking":"%s","signature":"` + signature + `"},
+				{"type":"tool_use","id":"c","name":"f","input":{}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"r"}]}]}`, 400},
+		{"/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"},
+			{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"%s","input":{}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"r"}]},
+			{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}`, 200},
+		{"/v1/responses", `{"model":"m","input":[{"role":"user","content":"x"},
+			{"type":"function_call","call_id":"c","name":"%s","arguments":"{}"},
+			{"type":"function_call_output","call_id":"c","output":"r"},{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}`, 200},
+	} {
+		s := start(t, scriptedmodel.Options{Script: script(t, `{"steps":[{"reasoning":"hm","calls":[{"tool":"f"}]}]}`)})
+		if status, got := says(t, s, test.path, fmt.Sprintf(test.body, "hm")); status != 200 {
+			t.Errorf("%s: got %d %s", test.path, status, got)
+		}
+		if status, got := says(t, s, test.path, fmt.Sprintf(test.body, "f")); status != test.want {
+			t.Errorf("%s without the reasoning: got %d %s, want %d", test.path, status, got, test.want)
+		}
 	}
 }
 
