@@ -39,10 +39,10 @@ deps: ## install what the build needs and say so (Debian; elsewhere say what to 
 	@.ci/deps
 
 .PHONY: build
-build: ## build bin/git-spot and its supervisor bin/git-spot-shim
+build: ## build bin/git-spot with its supervisor bin/git-spot-shim and its own coding agent bin/git-spot-agent
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -buildvcs=false -trimpath -ldflags '$(STAMP)' -o bin/git-spot ./cmd/git-spot
-	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o bin/git-spot-shim ./cmd/git-spot-shim
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o bin/ ./cmd/git-spot-shim ./cmd/git-spot-agent
 
 .PHONY: demo
 demo: deps build ## build and show the whole loop in a throw-away repository
@@ -131,13 +131,13 @@ vuln: ## look for known vulnerabilities in what ships
 # Whoever does not own the clone, which is root under sudo, installs what its owner has built: Go need
 # not be on root's PATH, and nothing in the clone becomes root's.
 .PHONY: install
-install: $(shell [ -O . ] && echo build) ## install under PREFIX: program, supervisor, manual page, completions
-	@[ -x bin/git-spot ] && [ -x bin/git-spot-shim ] || { echo "nothing is built yet: run make first, as the owner of this folder"; exit 1; }
+install: $(shell [ -O . ] && echo build) ## install under PREFIX: program, supervisor, agent, manual page, completions
+	@[ -x bin/git-spot ] && [ -x bin/git-spot-shim ] && [ -x bin/git-spot-agent ] || { echo "nothing is built yet: run make first, as the owner of this folder"; exit 1; }
 	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/git-spot $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	install -m 755 bin/git-spot $(DESTDIR)$(PREFIX)/bin/git-spot
-	install -m 755 bin/git-spot-shim $(DESTDIR)$(PREFIX)/libexec/git-spot/git-spot-shim
+	install -m 755 bin/git-spot-shim bin/git-spot-agent $(DESTDIR)$(PREFIX)/libexec/git-spot
 	install -m 644 contrib/git-spot.1 $(DESTDIR)$(PREFIX)/share/man/man1/git-spot.1
 	bin/git-spot completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/git-spot
 	bin/git-spot completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_git-spot

@@ -72,18 +72,18 @@ func (p *builtinParser) Stdout(raw []byte) []schemas.Event {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil
 	}
+	var final struct{ Type, Text, Stop string }
+	if json.Unmarshal(raw, &final) == nil && final.Type == string(schemas.EventFinal) {
+		p.done, p.stop, p.last = true, final.Stop, final.Text
+		p.spoke, p.class, p.message = true, "", ""
+		return []schemas.Event{{Type: schemas.EventFinal, Text: final.Text}}
+	}
 	events := p.jsonlParser.Stdout(raw)
-	switch e := events[0]; e.Type {
+	switch events[0].Type {
 	case schemas.EventUsage:
 		return nil
 	case schemas.EventError:
 		p.done = true
-	case schemas.EventFinal:
-		var final struct {
-			Stop string `json:"stop"`
-		}
-		_ = json.Unmarshal(raw, &final) // it has been parsed already
-		p.done, p.stop, p.last = true, final.Stop, e.Text
 	}
 	return events
 }

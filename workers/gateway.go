@@ -78,6 +78,14 @@ func (g *meteredGateway) endpoint() endpoint {
 	return endpoint{g.BaseURL(), g.Token()}
 }
 
+// free says that the model has not worked: that is known to have cost nothing.
+func (g *meteredGateway) free() bool { return g != nil && g.Free() }
+
+func nothing() schemas.Usage {
+	var tokens int64
+	return schemas.Usage{UncachedInput: &tokens, CacheRead: &tokens, CacheWrite: &tokens, Output: &tokens}
+}
+
 // Close ends the gateway, if there is one: no request is under way afterwards.
 func (g *meteredGateway) Close() error {
 	if g == nil {
@@ -124,7 +132,8 @@ func bring(t Turn, name string) bool {
 }
 
 // keep saves the worker's session where it outlives the home. What the worker has put there is not
-// trusted: only a regular file of sane size is taken, and only the worker ever reads it.
+// trusted: only a regular file of sane size is taken, without the secrets that the provider may have
+// said, and only the worker ever reads it.
 func keep(t Turn, name string) error {
 	if name == "" || t.Session == "" {
 		return nil
@@ -133,7 +142,7 @@ func keep(t Turn, name string) error {
 	if err != nil || len(data) > maxSession {
 		return durable.Remove(t.Session)
 	}
-	if err := durable.WriteFile(t.Session, data, 0o600); err != nil {
+	if err := durable.WriteFile(t.Session, []byte(t.Redact.Redact(string(data))), 0o600); err != nil {
 		return fmt.Errorf("keep the worker's session: %w", err)
 	}
 	return nil

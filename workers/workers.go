@@ -209,6 +209,9 @@ func run(ctx context.Context, adapter Adapter, t Turn) (try schemas.Try, final F
 	_ = stdout.Close() // Lines never fails
 	_ = stderr.Close()
 	gatewayErr := g.Close() // it says what the last request cost
+	if g.free() {
+		rec.metered(nothing())
+	}
 
 	rec.judge(&try, result, runErr, context.Cause(running))
 	err = errors.Join(gatewayErr, keep(t, ready.inv.Session), rec.close(&try, &final))

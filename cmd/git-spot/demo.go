@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,39 +18,67 @@ import (
 
 	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/internal/gitexec"
+	"github.com/git-spot/git-spot/internal/scriptedmodel"
 	"github.com/git-spot/git-spot/schemas"
 )
 
 //go:embed demo
 var demoFiles embed.FS
 
+type demoOptions struct {
+	dir     string
+	live    bool
+	profile string
+}
+
 func newDemoCmd(e *env) *cli.Command {
-	dir := ""
+	var opts demoOptions
 	return &cli.Command{
 		Name:  "demo",
 		Usage: "run the whole loop in a small repository made for it",
-		Description: `Makes a repository, hands out one task that lands and one whose worker edits the locked test and is
-blocked. Every command is the real one. The workers are two shell scripts, driven by the adapter
-"command" in place of a coding agent; nothing else is pretended. The folder is kept for you to look at.`,
-		Flags:    []cli.Flag{&cli.StringFlag{Name: "dir", Usage: "make the demo in `DIR`, which must not exist; default: a new temporary folder", Destination: &dir}},
-		Metadata: help("git spot demo", schemas.CodeRunExists),
-		Action:   func(ctx context.Context, _ *cli.Command) error { return runDemo(ctx, e, dir) },
+		Description: `Makes a repository, hands out one task that lands and the same task to a worker that edits the locked
+test and is blocked. Every command is the real one, and so are the coding agent, which is git spot's own,
+and the gateway that holds its key. Only what the model says comes from a script, by a model server on
+this machine. With --live a profile of yours does the first task, at its provider's price. The folder
+is kept for you to look at.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "dir", Usage: "make the demo in `DIR`, which must not exist; default: a new temporary folder", Destination: &opts.dir},
+			&cli.BoolFlag{Name: "live", Usage: "let a profile of yours do the task", Destination: &opts.live},
+			&cli.StringFlag{Name: "profile", Usage: "with --live: the profile `NAME`; default: the one that the task is routed to", Destination: &opts.profile},
+		},
+		Metadata: help("git spot demo", append(turnCodes(), schemas.CodeRunExists, schemas.CodeVerificationFailed)...),
+		Action: func(ctx context.Context, _ *cli.Command) error {
+			if opts.profile != "" && !opts.live {
+				return &usageError{message: "--profile goes with --live"}
+			}
+			return runDemo(ctx, e, opts, demoFiles)
+		},
 	}
 }
 
-func runDemo(ctx context.Context, e *env, dir string) error {
-	d, err := newDemo(ctx, e, dir)
+func runDemo(ctx context.Context, e *env, opts demoOptions, files fs.FS) (err error) {
+	d, err := newDemo(ctx, e, opts.dir, files)
 	if err != nil {
 		return err
 	}
-	d.say("A worker that does the task. The workers here are shell scripts in %s;", filepath.Join(d.dir, "workers"))
-	d.say("with a profile of your own a coding agent takes their place.")
-	steps := [][]string{
-		{"prepare", "--task", "../task.json", "--id", "slug"},
-		{"run", "--id", "slug"},
-		{"verify", "--id", "slug"},
+	prepare := []string{"prepare", "--task", "../task.json", "--id", "slug"}
+	if opts.live {
+		d.say("A profile of yours does the task, for what its provider charges.")
+		if opts.profile != "" {
+			prepare = append(prepare, "--profile", opts.profile)
+		}
+	} else {
+		stop, err := d.script(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+		d.say("The words of the models are scripts, in %s. All else is real:", filepath.Join(d.dir, "models"))
+		d.say("the agent that acts on them, the gateway that holds its key and counts its tokens, every command.")
+		d.say("")
+		d.say("A model that does the task:")
 	}
-	for _, step := range steps {
+	for _, step := range [][]string{prepare, {"run", "--id", "slug"}, {"verify", "--id", "slug"}} {
 		if err := d.spot(ctx, step...); err != nil {
 			return err
 		}
@@ -59,10 +89,12 @@ func runDemo(ctx context.Context, e *env, dir string) error {
 	if err := d.spot(ctx, "land", "--id", "slug", "--review", "../review.json", "--message", "Make slug produce words for addresses"); err != nil {
 		return err
 	}
-	d.say("")
-	d.say("A worker that edits the locked test instead. Its tests would pass, and it is blocked:")
-	if err := d.refused(ctx, schemas.CodeLockedPathChanged, "dispatch", "--task", "../task.json", "--id", "cheat", "--profile", "cheat"); err != nil {
-		return err
+	if !opts.live {
+		d.say("")
+		d.say("A model that edits the locked test instead. The tests would pass, and its run is blocked:")
+		if err := d.refused(ctx, schemas.CodeLockedPathChanged, "dispatch", "--task", "../task.json", "--id", "cheat", "--profile", "cheat"); err != nil {
+			return err
+		}
 	}
 	d.say("")
 	d.say("What git itself says of the commit that landed:")
@@ -73,19 +105,24 @@ func runDemo(ctx context.Context, e *env, dir string) error {
 	d.say("The run's story:    git -C %s log --oneline refs/spot/runs/slug", d.repo)
 	d.say("Its state:          git -C %s show refs/spot/runs/slug:state.json", d.repo)
 	d.say("All runs:           git -C %s spot list", d.repo)
+	if !opts.live {
+		d.say("With your model:    git spot demo --live --profile NAME")
+	}
 	d.say("A task of your own: git spot template code > task.json")
 	return nil
 }
 
-// demo is a repository with two scripted workers.
+// demo is a repository with a bug and a task.
 type demo struct {
-	e    *env
-	dir  string
-	repo string
-	own  *gitexec.Repo
+	e     *env
+	files fs.FS
+	dir   string
+	repo  string
+	key   string // of the scripted models, "" without them
+	own   *gitexec.Repo
 }
 
-func newDemo(ctx context.Context, e *env, dir string) (*demo, error) {
+func newDemo(ctx context.Context, e *env, dir string, files fs.FS) (*demo, error) {
 	var err error
 	if dir == "" {
 		dir, err = durable.MkdirTemp("", "git-spot-demo-")
@@ -98,11 +135,8 @@ func newDemo(ctx context.Context, e *env, dir string) (*demo, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &demo{e: e, dir: dir, repo: filepath.Join(dir, "project")}
-	for from, to := range map[string]string{
-		"slug.sh": "project/src/slug.sh", "check.sh": "project/tests/check.sh", "task.json": "task.json",
-		"honest.sh": "workers/honest.sh", "cheat.sh": "workers/cheat.sh",
-	} {
+	d := &demo{e: e, files: files, dir: dir, repo: filepath.Join(dir, "project")}
+	for from, to := range map[string]string{"slug.sh": "project/src/slug.sh", "check.sh": "project/tests/check.sh", "task.json": "task.json"} {
 		if err := d.write(from, to); err != nil {
 			return nil, err
 		}
@@ -110,32 +144,75 @@ func newDemo(ctx context.Context, e *env, dir string) (*demo, error) {
 	if d.own, err = gitexec.Init(ctx, gitexec.Options{Dir: d.repo, Getenv: e.getenv}); err != nil {
 		return nil, err
 	}
-	sh := func(script string) [][]string {
-		key := "spot.profile." + strings.TrimSuffix(script, ".sh")
-		return [][]string{
-			{"config", key + ".adapter", "command"},
-			{"config", "--add", key + ".argv", "sh"},
-			{"config", "--add", key + ".argv", filepath.Join(d.dir, "workers", script)},
-		}
-	}
-	commands := append(sh("honest.sh"), sh("cheat.sh")...)
-	commands = append(commands,
-		[]string{"config", "spot.defaultProfile", "honest"},
+	return d, d.gitAll(ctx,
 		[]string{"config", "spot.worktreeRoot", filepath.Join(d.dir, "worktrees")},
 		[]string{"config", "user.name", "Demo"}, []string{"config", "user.email", "demo@example.com"},
 		[]string{"config", "commit.gpgSign", "false"},
 		[]string{"add", "-A"}, []string{"commit", "--quiet", "-m", "A project with a bug"},
 	)
+}
+
+func (d *demo) gitAll(ctx context.Context, commands ...[]string) error {
 	for _, args := range commands {
 		if _, err := d.own.Run(ctx, gitexec.Call{Args: args, WorkTree: d.repo}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// demoKeyVariable names the key of the scripted models in the environment of the demo's commands.
+const demoKeyVariable = "GIT_SPOT_DEMO_KEY"
+
+// script starts the two scripted models and configures a profile for each.
+func (d *demo) script(ctx context.Context) (stop func() error, err error) {
+	var servers []*scriptedmodel.Server
+	stop = func() error {
+		var errs []error
+		for _, server := range servers {
+			errs = append(errs, server.Close())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stop())
+		}
+	}()
+	d.key = rand.Text()
+	for _, name := range []string{"honest", "cheat"} {
+		if err := d.write(name+".json", "models/"+name+".json"); err != nil {
+			return nil, err
+		}
+		words, err := fs.ReadFile(d.files, "demo/"+name+".json")
+		if err != nil {
+			return nil, err
+		}
+		said, err := scriptedmodel.Decode(bytes.NewReader(words))
+		if err != nil {
+			return nil, err
+		}
+		server, err := scriptedmodel.Start(ctx, scriptedmodel.Options{Script: said, Key: d.key})
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, server)
+		key := "spot.profile." + name
+		if err := d.gitAll(ctx,
+			[]string{"config", key + ".adapter", "builtin"},
+			[]string{"config", key + ".provider", "script"},
+			[]string{"config", key + ".model", name},
+			[]string{"config", key + ".baseURL", server.BaseURL("chat")},
+			[]string{"config", key + ".apiKeyEnv", demoKeyVariable},
+		); err != nil {
 			return nil, err
 		}
 	}
-	return d, nil
+	return stop, d.gitAll(ctx, []string{"config", "spot.defaultProfile", "honest"})
 }
 
 func (d *demo) write(from, to string) error {
-	data, err := demoFiles.ReadFile("demo/" + from)
+	data, err := fs.ReadFile(d.files, "demo/"+from)
 	if err != nil {
 		return err
 	}
@@ -150,24 +227,23 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.e.textOut(), form
 
 // spot shows a command of git spot and runs it, the real one, in this process.
 func (d *demo) spot(ctx context.Context, args ...string) error {
-	status, _ := d.exec(ctx, args)
-	if status != 0 {
-		return &codedError{code: schemas.CodeInternal, message: fmt.Sprintf("demo: git spot %s ended with %d", args[0], status)}
+	if err := d.exec(ctx, args); err != nil {
+		return fmt.Errorf("demo: git spot %s: %w", args[0], err)
 	}
 	return nil
 }
 
 // refused is spot for a command that must end with code.
 func (d *demo) refused(ctx context.Context, code schemas.Code, args ...string) error {
-	status, said := d.exec(ctx, args)
-	if status != code.Info().Exit || !strings.Contains(said, string(code)) {
-		return &codedError{code: schemas.CodeInternal, message: fmt.Sprintf("demo: git spot %s ended with %d and not with %s", args[0], status, code)}
+	err := d.exec(ctx, args)
+	if codeOf(err) != code {
+		return &codedError{code: schemas.CodeInternal, message: fmt.Sprintf("demo: git spot %s ended with %v and not with %s", args[0], err, code)}
 	}
-	d.say("(exit status %d)", status)
+	d.say("(exit status %d)", code.Info().Exit)
 	return nil
 }
 
-func (d *demo) exec(ctx context.Context, args []string) (status int, said string) {
+func (d *demo) exec(ctx context.Context, args []string) error {
 	var shown bytes.Buffer
 	for _, arg := range args {
 		if strings.ContainsAny(arg, " ") {
@@ -176,12 +252,13 @@ func (d *demo) exec(ctx context.Context, args []string) (status int, said string
 		shown.WriteString(" " + arg)
 	}
 	d.say("\n$ git spot%s", shown.String())
-	var out bytes.Buffer
-	e := d.command(&out, &out, append([]string{"--format", "text"}, args...)...)
+	out := d.e.textOut()
+	defer out.Close() //nolint:errcheck // the demo goes on without a reader, and leaves what it made
+	e := d.command(out, out, append([]string{"--format", "text"}, args...)...)
 	e.stdoutIsTerminal = true
-	status = run(ctx, e)
-	fmt.Fprint(d.e.textOut(), out.String())
-	return status, out.String()
+	err := execute(ctx, e)
+	e.finish(ctx, err)
+	return err
 }
 
 // command is a command of git spot in the demo's repository, whatever repository the environment of
@@ -190,8 +267,11 @@ func (d *demo) command(out, errOut io.Writer, args ...string) *env {
 	return &env{
 		in: strings.NewReader(""), out: out, err: errOut, now: d.e.now,
 		getenv: func(name string) string {
-			if name == "GIT_DIR" || name == "GIT_WORK_TREE" || name == "GIT_INDEX_FILE" {
+			switch name {
+			case "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE":
 				return ""
+			case demoKeyVariable:
+				return d.key
 			}
 			return d.e.getenv(name)
 		},
@@ -224,7 +304,7 @@ func (d *demo) review(ctx context.Context) error {
 	if err := d.spot(ctx, "diff", "--id", "slug"); err != nil {
 		return err
 	}
-	form, err := demoFiles.ReadFile("demo/review.json")
+	form, err := fs.ReadFile(d.files, "demo/review.json")
 	if err != nil {
 		return err
 	}

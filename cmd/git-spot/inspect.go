@@ -202,9 +202,13 @@ func writeInspect(w io.Writer, doc *inspectDocument, now time.Time) {
 	if doc.Attempt > 0 {
 		row("attempt", "%d, %d revisions, outcome %s %s", doc.Attempt, doc.Revisions, doc.Outcome, doc.FailureClass)
 	}
-	var receipt struct{ Message string }
-	if json.Unmarshal(doc.Worker, &receipt) == nil && receipt.Message != "" {
+	var receipt struct{ Message, Question string }
+	_ = json.Unmarshal(doc.Worker, &receipt) // a receipt of another kind has neither
+	if receipt.Message != "" {
 		row("", "%s", receipt.Message)
+	}
+	if receipt.Question != "" {
+		row("question", "%s", receipt.Question)
 	}
 	if doc.Usage != nil {
 		row("usage", "%s", usageLine(doc.Usage))

@@ -20,15 +20,17 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files and generated documents")
 
-// TestMain puts git-spot and git-spot-shim on PATH, so that "exec git spot" in a script runs this
+// TestMain puts git-spot, git-spot-shim and git-spot-agent on PATH, so that "exec git spot" in a script runs this
 // very build through git.
 func TestMain(m *testing.M) {
 	cli.HelpFlag = nil // as in Main
-	testscript.Main(m, map[string]func(){
-		"git-spot":      func() { os.Exit(Main()) },
-		"git-spot-shim": func() { endSupervisor(proc.ShimMain(os.Args[1:])) },
-		"deliver":       func() { os.Exit(deliver(os.Args[1:])) },
-		"measured":      func() { os.Exit(measured(os.Args[1:])) },
+	testscript.Main(withAgent{m}, map[string]func(){
+		"git-spot":       func() { os.Exit(Main()) },
+		"git-spot-shim":  func() { endSupervisor(proc.ShimMain(os.Args[1:])) },
+		"git-spot-agent": becomeAgent,
+		"deliver":        func() { os.Exit(deliver(os.Args[1:])) },
+		"measured":       func() { os.Exit(measured(os.Args[1:])) },
+		"demo-with":      func() { os.Exit(demoWith(os.Args[1:])) },
 	})
 }
 
@@ -43,6 +45,7 @@ var scriptCmds = map[string]func(*testscript.TestScript, bool, []string){
 	"refused": cmdRefused,
 	"fails":   cmdFails,
 	"settled": cmdSettled,
+	"model":   cmdModel, // builtin_test.go
 }
 
 func TestScript(t *testing.T) {

@@ -37,6 +37,7 @@ type meter struct {
 	running  int
 	changed  chan struct{} // closed when a request ends
 	unknown  int           // requests whose usage is not wholly known
+	worked   bool          // a request was settled: the model may have worked on it
 }
 
 // spend is an amount of both kinds.
@@ -188,6 +189,9 @@ func (b *bill) settle(u schemas.Usage, text int64) {
 		now.cost = *u.CostUSD
 	}
 	b.set(now)
+	m.mu.Lock()
+	m.worked = true
+	m.mu.Unlock()
 	b.end(!whole)
 	if m.maxCost > 0 && u.CostUSD == nil && !m.priced() {
 		m.warn(fmt.Sprintf("maxCostUSD cannot be enforced: the provider does not say what a request costs, "+
@@ -198,6 +202,13 @@ func (b *bill) settle(u schemas.Usage, text int64) {
 		defer m.calls.Unlock()
 		m.onUsage(u)
 	}
+}
+
+// Free says that no request has cost anything so far: the model has worked on none.
+func (g *Gateway) Free() bool {
+	g.meter.mu.Lock()
+	defer g.meter.mu.Unlock()
+	return !g.meter.worked
 }
 
 // void closes the account of a request that the model has not worked on.
