@@ -151,9 +151,6 @@ func (s schema) plainObject(where string, value json.RawMessage) (json.RawMessag
 		if err := d.Decode(&member); err != nil {
 			return nil, err
 		}
-		if kindOf(member) == "null" { // as good as absent
-			continue
-		}
 		into := given
 		known := s.known(name)
 		if known == "" && list != "" {
@@ -163,6 +160,9 @@ func (s schema) plainObject(where string, value json.RawMessage) (json.RawMessag
 		}
 		if known == "" {
 			return nil, s.unknown(where, name)
+		}
+		if kind := kindOf(member); kind == "null" || string(member) == `""` && s.property(known).Type != "string" {
+			continue // as good as absent
 		}
 		if _, twice := into[known]; twice {
 			return nil, failed("%s give %q twice. Give it once.", where, known)
@@ -196,6 +196,14 @@ func (s schema) plainObject(where string, value json.RawMessage) (json.RawMessag
 		given[name] = plain
 	}
 	return json.Marshal(given)
+}
+
+// property is the schema of a parameter, or of one of the elements of the list.
+func (s schema) property(name string) schema {
+	if p, ok := s.Properties[name]; ok {
+		return p
+	}
+	return s.Properties[s.list()].Items.Properties[name]
 }
 
 // list names the parameter that is a list of objects, if there is one.

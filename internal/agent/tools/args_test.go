@@ -24,6 +24,7 @@ func TestArgumentsAsModelsSendThem(t *testing.T) {
 		`edit {"file_path":"a","old_string":"two","new_string":"new two","replace_all":false}`,
 		`edit {"path":"a","edits":[{"old_str":"two","new_str":"new two"}],"moveTo":null}`,
 		`write {"path":"a","contents":"new two"}`,
+		`write {"path":"a","content":"new two","executable":"","delete":null}`,
 		`write {"path":"a","content":"new two","delete":"false"}`,
 	} {
 		t.Run(arguments, func(t *testing.T) {
@@ -70,7 +71,7 @@ func TestArgumentsRefused(t *testing.T) {
 		{"read", `{"path":"a","offset":1e300}`, "offset must be a whole number"},
 		{"read", `{"path":"a","offset":1e3000}`, "offset must be a whole number"},
 		{"read", `{"path":"a","offset":-3}`, "count from 1"},
-		{"read", `{"path":"a","offset":9}`, "has 1 lines, so there is no line 9"},
+		{"read", `{"path":"a","offset":9}`, "has 1 line, so there is no line 9"},
 		{"grep", `{"pattern":"x","context":-1}`, "context must not be negative"},
 		{"grep", `{"pattern":"x","ignoreCase":1}`, "ignoreCase must be a boolean, not a number"},
 		{"write", `{"path":"a"}`, `lack "content"`},

@@ -1,6 +1,7 @@
 package tools_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -19,7 +20,7 @@ func childToo() bool {
 		return false
 	}
 	if err := run(os.Getenv(childKey + "_ARG")); err != nil {
-		os.Stderr.WriteString(err.Error() + "\n")
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	return true

@@ -88,21 +88,21 @@ func TestEditSaysWhatIsThere(t *testing.T) {
 	_, s := tree(t, map[string]string{"f": "1\n2\n3\n4\n5\n6\n7\n8\n9\n"})
 	got := call(t, s, "edit", edits(t, "f", "4", "four\nfour and a half", "8\n", ""))
 	const text = `edited f
-lines 4-5 are now:
+now at lines 4-5:
 2	2
 3	3
 4	four
 5	four and a half
 6	5
 7	6
-lines 9-9 are now:
+now at line 9:
 7	6
 8	7
 9	9`
 	if got.Text != text {
 		t.Errorf("got\n%s\nwant\n%s", got.Text, text)
 	}
-	want(t, call(t, s, "edit", edits(t, "f", "5\n", strings.Repeat("x\n", 500))), "ok", "lines 6-505 are now:", "9\tx\n…\n502\tx", "507\t7")
+	want(t, call(t, s, "edit", edits(t, "f", "5\n", strings.Repeat("x\n", 500))), "ok", "now at lines 6-505:", "9\tx\n…\n502\tx", "507\t7")
 	want(t, call(t, s, "edit", edits(t, "f", "ALL:x\n", "y\n")), "ok", "[and 492 more places, from line 14 on]")
 }
 
@@ -117,10 +117,10 @@ func TestEditRefused(t *testing.T) {
 		"twice in a line":   {[]string{"n", "f"}, []string{"5 times, at lines 3, 3, 4, 7, 8."}},
 		"empty":             {[]string{"", "x"}, []string{"oldText is empty", "use write"}},
 		"the same":          {[]string{"One", "One"}, []string{"the same, so nothing would change"}},
-		"spaces at the end": {[]string{"\treturn  1\n}", "x"}, []string{"lines 4-5 differ from it only in spaces at the ends of lines", "4\t\treturn  1 \n5\t}"}},
-		"indentation":       {[]string{"    return  2\n}", "x"}, []string{"lines 8-9 differ from it only in indentation", "8\t\treturn  2\n9\t}"}},
-		"white space":       {[]string{"func Two () {\n\treturn 2\n", "x"}, []string{"lines 7-8 differ from it only in white space"}},
-		"quotation marks":   {[]string{`// it's "quoted"`, "x"}, []string{"lines 10-10 differ from it only in upper and lower case, quotation marks or dashes", "10\t// It’s “quoted”"}},
+		"spaces at the end": {[]string{"\treturn  1\n}", "x"}, []string{"only with other spaces at the ends of lines, at lines 4-5", "4\t\treturn  1 \n5\t}"}},
+		"indentation":       {[]string{"    return  2\n}", "x"}, []string{"only with other indentation, at lines 8-9", "8\t\treturn  2\n9\t}"}},
+		"white space":       {[]string{"func Two () {\n\treturn 2\n", "x"}, []string{"only with other white space, at lines 7-8"}},
+		"quotation marks":   {[]string{`// it's "quoted"`, "x"}, []string{"only with other upper and lower case, quotation marks or dashes, at line 10", "10\t// It’s “quoted”"}},
 		"line numbers":      {[]string{"3\tfunc One() {\n4\t\treturn  1 \n", "x"}, []string{"numbers that read prints"}},
 		"newline at end":    {[]string{"last\n", "x"}, []string{"the file ends there without one"}},
 		"made already":      {[]string{"func Three() {", "func Two() {"}, []string{"newText is, at line 7"}},
@@ -142,7 +142,7 @@ func TestEditRefused(t *testing.T) {
 	}
 	dir, s := tree(t, map[string]string{"empty": "", "crlf": "a\r\n\tb\r\n", "a": strings.Repeat("a\n", 20_000), "sub/x": ""})
 	want(t, call(t, s, "edit", edits(t, "empty", "x", "y")), "error", "the file is empty", "write")
-	want(t, call(t, s, "edit", edits(t, "crlf", "a\nb\n", "y")), "error", "lines 1-2 differ from it only in indentation")
+	want(t, call(t, s, "edit", edits(t, "crlf", "a\nb\n", "y")), "error", "only with other indentation, at lines 1-2")
 	want(t, call(t, s, "edit", edits(t, "a", "ALL:a\n", "y")), "error", "more than 10000 places")
 	want(t, call(t, s, "edit", edits(t, "a", "a", "y")), "error", "more than 10000 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ….")
 	want(t, call(t, s, "edit", edits(t, "sub", "a", "y")), "error", "sub is a folder")
@@ -160,8 +160,8 @@ func TestEditInALargeFile(t *testing.T) {
 		fmt.Fprintf(&b, "\tif x%d == nil {\n", n)
 	}
 	dir, s := tree(t, map[string]string{"f": b.String(), "lf": strings.Repeat("\n", 8<<20), "a": strings.Repeat("a\n", 4<<20)})
-	want(t, call(t, s, "edit", edits(t, "f", "if x4321 == nil", "if x4321 != nil")), "ok", "lines 4322-4322")
-	want(t, call(t, s, "edit", edits(t, "f", "if  x77 == nil {", "x")), "error", "lines 78-78 differ")
+	want(t, call(t, s, "edit", edits(t, "f", "if x4321 == nil", "if x4321 != nil")), "ok", "now at line 4322:")
+	want(t, call(t, s, "edit", edits(t, "f", "if  x77 == nil {", "x")), "error", "at line 78:")
 	want(t, call(t, s, "edit", edits(t, "f", "if y9999 == nil {", "x")), "error", "The nearest is at line")
 	want(t, call(t, s, "edit", edits(t, "lf", "x", "y")), "error", "nor is anything like it")
 	want(t, call(t, s, "edit", edits(t, "a", strings.Repeat("a\n", 10_000)+"b", "y")), "error", "oldText is not in the file")

@@ -46,7 +46,7 @@ func (s *Set) find(ctx context.Context, in findArguments, room int) (string, err
 		if dirs && !e.IsDir() || !g.matches(p.path, at) {
 			return nil
 		}
-		text := show(at)
+		text := whole(at)
 		if e.IsDir() {
 			text += "/"
 		}
@@ -60,17 +60,24 @@ func (s *Set) find(ctx context.Context, in findArguments, room int) (string, err
 	err = w.from(ctx, p.path)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		fmt.Fprintf(&out, "[stopped after %v and %d entries; search a folder further down]", maxTime, seen)
+		fmt.Fprintf(&out, "[stopped after %v and %s; search a folder further down]", maxTime, entries(seen))
 	case errors.Is(err, errEnough):
 		fmt.Fprintf(&out, "[the first %d; there are more: use a narrower pattern or path, or a higher limit]", found)
 	case err != nil:
 		return "", err
 	case found == 0:
-		fmt.Fprintf(&out, "[no match among %d entries%s]", seen, w.note("pattern"))
+		fmt.Fprintf(&out, "[no match among %s%s]", entries(seen), w.note("pattern"))
 	case w.partial:
 		out.WriteString("[some folders have too many entries or are too deep and were not searched to the end]")
 	}
 	return out.String(), nil
+}
+
+func entries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
 }
 
 // note says what a walk did not visit. by is the argument that could name it, beside path.

@@ -77,7 +77,7 @@ func (s *Set) grep(ctx context.Context, in grepArguments, room int) (string, err
 	}
 
 	job := search{set: s, pattern: pattern, text: newLines(searched), context: around, filesOnly: in.FilesOnly, limit: limit, room: room - roomForNotes}
-	job.text.text = true
+	job.text.textOnly = true
 	w := walk{set: s, hidden: g.hidden()}
 	if p.info.IsDir() {
 		w.visit = func(at string, e fs.DirEntry) error {
@@ -194,7 +194,7 @@ func (j *search) file(ctx context.Context, p place) (err error) {
 			return errEnough
 		}
 		if j.filesOnly {
-			if err := j.write(show(p.path) + "\n"); err != nil {
+			if err := j.write(whole(p.path) + "\n"); err != nil {
 				return err
 			}
 			j.found++
@@ -219,7 +219,7 @@ func (j *search) file(ctx context.Context, p place) (err error) {
 }
 
 func (j *search) print(p place, number int, mark byte, text string) error {
-	return j.write(show(p.path) + string(mark) + strconv.Itoa(number) + string(mark) + " " + text + "\n")
+	return j.write(whole(p.path) + string(mark) + strconv.Itoa(number) + string(mark) + " " + text + "\n")
 }
 
 func (j *search) write(text string) error {
@@ -232,31 +232,31 @@ func (j *search) write(text string) error {
 
 // finish says how complete the answer is.
 func (j *search) finish(err error, w *walk) (string, error) {
-	what := "matches"
+	what := "line"
 	if j.filesOnly {
-		what = "files"
+		what = "file"
 	}
 	var notes []string
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		notes = append(notes, fmt.Sprintf("stopped after %v and %d files: search a folder further down or use glob", maxTime, j.files))
+		notes = append(notes, fmt.Sprintf("stopped after %v and %s: search a folder further down or use glob", maxTime, plural(j.files, "file")))
 	case errors.Is(err, errEnough):
-		notes = append(notes, fmt.Sprintf("the first %d %s; there are more: use a narrower pattern, path or glob, or a higher limit", j.found, what))
+		notes = append(notes, "the first "+plural(j.found, what)+"; there are more: use a narrower pattern, path or glob, or a higher limit")
 	case err != nil:
 		return "", err
 	case j.found == 0:
-		notes = append(notes, fmt.Sprintf("no match in %d files%s", j.files, w.note("glob")))
+		notes = append(notes, fmt.Sprintf("no match in %s%s", plural(j.files, "file"), w.note("glob")))
 	case w.partial:
 		notes = append(notes, strings.TrimPrefix(w.note("glob"), "; "))
 	}
 	if j.binary > 0 && (j.found == 0 || j.files == 0) {
-		notes = append(notes, fmt.Sprintf("%d binary files were skipped", j.binary))
+		notes = append(notes, "skipped "+plural(j.binary, "binary file"))
 	}
 	if j.long > 0 {
-		notes = append(notes, fmt.Sprintf("of %d long lines only the first %d bytes were searched", j.long, j.text.keep))
+		notes = append(notes, fmt.Sprintf("of %s only the first %d bytes were searched", plural(j.long, "long line"), j.text.keep))
 	}
 	if j.unopened > 0 {
-		notes = append(notes, fmt.Sprintf("%d files could not be read", j.unopened))
+		notes = append(notes, fmt.Sprintf("could not read %s", plural(j.unopened, "file")))
 	}
 	if len(notes) > 0 {
 		j.out.WriteString("[" + strings.Join(notes, ". ") + "]")

@@ -50,7 +50,7 @@ func TestGrep(t *testing.T) {
 		"an ignored folder":    {`{"pattern":"func","path":"vendor"}`, "vendor/v.go:1: func vendored() {}\n"},
 		"an ignored file":      {`{"pattern":"func","path":"b/gen/x.go"}`, "b/gen/x.go:1: func generated() {}\n"},
 		"a long line":          {`{"pattern":"func","path":"long.js"}`, "long.js:1: …" + long + "…\n"},
-		"limit":                {`{"pattern":"func","limit":1,"path":"a.go"}`, "a.go:3: func One() {}\n[the first 1 matches; there are more: use a narrower pattern, path or glob, or a higher limit]"},
+		"limit":                {`{"pattern":"func","limit":1,"path":"a.go"}`, "a.go:3: func One() {}\n[the first 1 line; there are more: use a narrower pattern, path or glob, or a higher limit]"},
 		"limit reached":        {`{"pattern":"func","limit":2,"path":"a.go"}`, "a.go:3: func One() {}\na.go:4: func Two() {}\n"},
 		"context":              {`{"pattern":"One","context":1,"path":"a.go"}`, "a.go-2- \na.go:3: func One() {}\na.go-4- func Two() {}\n"},
 		"context that touches": {`{"pattern":"func","context":2,"path":"context"}`, "context/many.go-1- 1\ncontext/many.go-2- 2\ncontext/many.go:3: func\ncontext/many.go-4- 4\ncontext/many.go-5- 5\ncontext/many.go-6- 6\ncontext/many.go-7- 7\ncontext/many.go:8: func\ncontext/many.go:9: func\ncontext/many.go-10- 10\n"},
@@ -58,7 +58,7 @@ func TestGrep(t *testing.T) {
 		"context of two files": {`{"pattern":"package","context":1,"path":"b"}`, "b/b.go:1: package b\nb/b.go-2- func Three() {}\n--\nb/b_test.go:1: package b\nb/b_test.go-2- func TestThree() {}\n"},
 		"no newline":           {`{"pattern":"func$","path":"z"}`, "z/ends:1: no newline func\n"},
 		"nothing":              {`{"pattern":"nothing","path":"b"}`, "[no match in 3 files; 3 hidden or ignored ones were skipped: name them in path or glob to search them]"},
-		"nothing in a binary":  {`{"pattern":"func","path":"bin"}`, "[no match in 0 files. 1 binary files were skipped]"},
+		"nothing in a binary":  {`{"pattern":"func","path":"bin"}`, "[no match in 0 files. skipped 1 binary file]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +82,7 @@ func TestGrep(t *testing.T) {
 func TestGrepIsBounded(t *testing.T) {
 	t.Parallel()
 	_, s := tree(t, map[string]string{"f": strings.Repeat("a", 1_000_000) + "x\nx\n", "g": strings.Repeat(strings.Repeat("b", 100)+"\n", 5000)})
-	want(t, call(t, s, "grep", `{"pattern":"(a?){1000}b","path":"f"}`), "ok", "no match", "of 1 long lines only the first")
+	want(t, call(t, s, "grep", `{"pattern":"(a?){1000}b","path":"f"}`), "ok", "no match", "of 1 long line only the first")
 	want(t, call(t, s, "grep", `{"pattern":"x","path":"f"}`), "ok", "f:1: …aaa", "f:2: x")
 	r := call(t, s, "grep", `{"pattern":"b","path":"g","limit":2000}`)
 	want(t, r, "ok", "there are more")

@@ -16,8 +16,8 @@ type lines struct {
 	keep int // bytes kept of each line
 	buf  []byte
 
-	// text ends a line at the first part of it that has a NUL: what follows does not matter.
-	text bool
+	// textOnly ends a line at the first part of it that has a NUL: what follows does not matter.
+	textOnly bool
 
 	head   []byte // what the text begins with
 	binary bool   // it is no text, by git's rule: a NUL in the first 8,000 bytes
@@ -68,12 +68,12 @@ func (l *lines) next(ctx context.Context) (line, error) {
 		if len(part) == 0 && n.size == 0 {
 			return line{}, io.EOF
 		}
-		if n.nul = n.nul || bytes.IndexByte(part, 0) >= 0; n.nul && l.text {
+		if n.nul = n.nul || bytes.IndexByte(part, 0) >= 0; n.nul && l.textOnly {
 			return n, nil
 		}
-		whole := n.size == 0 && !full
+		inBuffer := n.size == 0 && !full
 		n.size += int64(len(part))
-		if n.text = part; !whole {
+		if n.text = part; !inBuffer {
 			l.buf = append(l.buf, part[:min(len(part), l.keep-len(l.buf))]...)
 			n.text = l.buf
 		}

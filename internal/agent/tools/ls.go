@@ -56,7 +56,7 @@ func (s *Set) ls(ctx context.Context, in lsArguments, room int) (string, error) 
 // entry is the line for the file at path.
 func (s *Set) entry(path, name string, info fs.FileInfo) string {
 	kind, size := "file", fmt.Sprint(info.Size())
-	shown := show(name)
+	shown := whole(name)
 	if !utf8.ValidString(name) {
 		shown += " (not UTF-8: these tools cannot reach it)"
 	}
@@ -68,13 +68,21 @@ func (s *Set) entry(path, name string, info fs.FileInfo) string {
 		if err != nil {
 			target = "?"
 		}
-		kind, size, shown = "link", "-", shown+" -> "+show(target)
+		kind, size, shown = "link", "-", shown+" -> "+whole(target)
 	case !mode.IsRegular():
 		kind, size = strings.TrimPrefix(special(mode), "a "), "-"
 	case mode&0o111 != 0:
 		kind = "exec"
 	}
 	return fmt.Sprintf("%-6s %9s %s\n", kind, size, shown)
+}
+
+// plural is n and the noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // count is n for people, or that there are more.

@@ -377,13 +377,14 @@ func fold(s string) string {
 
 // show is how a name from outside is shown: as it is, or quoted if it has characters that do not show or
 // would end the line; never long.
-func show(name string) string {
-	short := cut(name, 200)
-	plain := utf8.ValidString(name) && name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
-	if !plain || strings.TrimSpace(short) != short || strings.ContainsAny(short, `"`) {
-		return strconv.Quote(short)
+func show(name string) string { return whole(cut(name, 200)) }
+
+// whole is show for what the model may want to ask for: not cut.
+func whole(name string) string {
+	if name == "" || !utf8.ValidString(name) || strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == '"' }) {
+		return strconv.Quote(name)
 	}
-	return short
+	return name
 }
 
 // cut shortens s to about n bytes, at a character.

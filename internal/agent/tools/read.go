@@ -77,11 +77,11 @@ func (s *Set) read(ctx context.Context, in readArguments, room int) (_ string, e
 	case number == 0:
 		return "[the file is empty]", nil
 	case out.last == 0:
-		return "", failed("%s has %d lines, so there is no line %d. Use an offset from 1 to %d.", show(p.path), number, from, number)
+		return "", failed("%s has %s, so there is no line %d. Use an offset from 1 to %d.", show(p.path), plural(int(number), "line"), from, number)
 	}
-	lines := fmt.Sprintf("lines %d-%d of %d", from, out.last, number)
+	lines := fmt.Sprintf("%s of %d", lineRange(int(from), int(out.last)), number)
 	if !form.whole {
-		lines = fmt.Sprintf("lines %d-%d of more than %d, %d bytes", from, out.last, number, p.info.Size())
+		lines = fmt.Sprintf("%s of more than %d, %d bytes", lineRange(int(from), int(out.last)), number, p.info.Size())
 	}
 	if out.last < number {
 		lines += fmt.Sprintf("; go on with offset %d", out.last+1)
@@ -116,7 +116,7 @@ func (o *listing) print(number int64, l line) bool {
 	o.text.WriteString(prefix)
 	if l.cut() {
 		o.cut, o.size = number, l.size
-		l.text = append(whole(l.text), "…"...)
+		l.text = append(trimmed(l.text), "…"...)
 	}
 	o.nul = o.nul || l.nul
 	if !utf8.Valid(l.text) {
@@ -147,8 +147,8 @@ func (o *listing) notes(limit int) []string {
 	return notes
 }
 
-// whole drops the part of a character that a cut has left at the end.
-func whole(text []byte) []byte {
+// trimmed drops the part of a character that a cut has left at the end.
+func trimmed(text []byte) []byte {
 	for n := len(text) - 1; n >= 0 && n >= len(text)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(text[n]) {
 			if !utf8.FullRune(text[n:]) {

@@ -243,6 +243,13 @@ func (t *text) lines(from, to int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
+func lineRange(from, to int) string {
+	if from == to {
+		return fmt.Sprintf("line %d", from)
+	}
+	return fmt.Sprintf("lines %d-%d", from, to)
+}
+
 // around shows what the spans have become, t being the text after them.
 func (t *text) around(spans []span, room int) string {
 	if t.plain == "" {
@@ -255,7 +262,7 @@ func (t *text) around(spans []span, room int) string {
 		to := min(max(from, from+len(s.put)-1), len(t.plain)-1)
 		shift += len(s.put) - (s.to - s.from)
 		first, last := t.line(from), t.line(to)
-		text := fmt.Sprintf("\nlines %d-%d are now:\n%s", first, last, t.lines(max(1, first-2), last+2))
+		text := fmt.Sprintf("\nnow at %s:\n%s", lineRange(first, last), t.lines(max(1, first-2), last+2))
 		if i == 8 || b.Len()+len(text) > room {
 			fmt.Fprintf(&b, "\n[and %d more places, from line %d on]", len(spans)-i, first)
 			break
@@ -267,13 +274,13 @@ func (t *text) around(spans []span, room int) string {
 
 // alike are ways in which a text may differ from what a model remembers, the least first.
 var alike = []struct {
-	what string
-	fold func(string) string
+	other string
+	fold  func(string) string
 }{
-	{"only in spaces at the ends of lines", func(l string) string { return strings.TrimRight(l, " \t\r") }},
-	{"only in indentation", strings.TrimSpace},
-	{"only in white space", func(l string) string { return strings.Join(strings.Fields(l), "") }},
-	{"only in upper and lower case, quotation marks or dashes", func(l string) string {
+	{"other spaces at the ends of lines", func(l string) string { return strings.TrimRight(l, " \t\r") }},
+	{"other indentation", strings.TrimSpace},
+	{"other white space", func(l string) string { return strings.Join(strings.Fields(l), "") }},
+	{"other upper and lower case, quotation marks or dashes", func(l string) string {
 		return strings.ToLower(strings.Join(strings.Fields(typewriter.Replace(l)), ""))
 	}},
 }
@@ -294,7 +301,8 @@ func (t *text) absent(ctx context.Context, old, put string) error {
 	}
 	for _, way := range alike {
 		if n := t.window(ctx, want, way.fold); n > 0 {
-			return failed("oldText is not in the file, but lines %d-%d differ from it %s. They are:\n%s", n, n+len(want)-1, way.what, t.lines(n, n+len(want)-1))
+			last := n + len(want) - 1
+			return failed("oldText is in the file only with %s, at %s:\n%s\nUse the text exactly as it is there.", way.other, lineRange(n, last), t.lines(n, last))
 		}
 	}
 	if at := strings.Index(t.plain, put); at >= 0 && len(put) > 3 {

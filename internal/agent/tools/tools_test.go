@@ -89,7 +89,7 @@ func want(t testing.TB, r tools.Result, status string, parts ...string) {
 func TestEachTool(t *testing.T) {
 	t.Parallel()
 	dir, s := tree(t, map[string]string{"a.go": "package a\n\nfunc A() {}\n", "sub/b.txt": "one\ntwo\nthree\n"})
-	want(t, call(t, s, "read", `{"path":"sub/b.txt","offset":2,"limit":1}`), "ok", "2\ttwo\n[lines 2-2 of 3; go on with offset 3]")
+	want(t, call(t, s, "read", `{"path":"sub/b.txt","offset":2,"limit":1}`), "ok", "2\ttwo\n[line 2 of 3; go on with offset 3]")
 	want(t, call(t, s, "grep", `{"pattern":"^func","context":1}`), "ok", "a.go-2- \na.go:3: func A() {}\n")
 	want(t, call(t, s, "find", `{"pattern":"*.txt"}`), "ok", "sub/b.txt\n")
 	want(t, call(t, s, "ls", `{}`), "ok", "a.go", "sub/")
@@ -180,7 +180,7 @@ func TestReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }() // the folder goes away anyway
 	var names []string
 	for _, d := range s.Definitions() {
 		names = append(names, d.Name)

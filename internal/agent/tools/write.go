@@ -107,9 +107,9 @@ func executable(perm fs.FileMode, on bool) fs.FileMode {
 func size(data []byte) string {
 	lines := bytes.Count(data, []byte("\n"))
 	if len(data) > 0 && data[len(data)-1] != '\n' {
-		return fmt.Sprintf("%d lines, %d bytes, no newline at the end", lines+1, len(data))
+		return plural(lines+1, "line") + ", " + plural(len(data), "byte") + ", no newline at the end"
 	}
-	return fmt.Sprintf("%d lines, %d bytes", lines, len(data))
+	return plural(lines, "line") + ", " + plural(len(data), "byte")
 }
 
 // load reads the file at p, or returns nil if it is longer than maxFile.

@@ -36,16 +36,16 @@ func TestWrite(t *testing.T) {
 	}
 	for _, c := range []struct{ arguments, says, path, content string }{
 		{`{"path":"new","content":"a\nb\n"}`, "created new (2 lines, 4 bytes)", "new", "a\nb\n"},
-		{`{"path":"deep/er/new","content":"a"}`, "created deep/er/new (1 lines, 1 bytes, no newline at the end)", "deep/er/new", "a"},
+		{`{"path":"deep/er/new","content":"a"}`, "created deep/er/new (1 line, 1 byte, no newline at the end)", "deep/er/new", "a"},
 		{`{"path":"void","content":""}`, "created void (0 lines, 0 bytes)", "void", ""},
-		{`{"path":"plain","content":"y\n"}`, "replaced plain (1 lines, 2 bytes)", "plain", "y\n"},
+		{`{"path":"plain","content":"y\n"}`, "replaced plain (1 line, 2 bytes)", "plain", "y\n"},
 		{`{"path":"plain","content":"y\n"}`, "exactly this content already", "plain", "y\n"},
 		{`{"path":"crlf","content":"c\nd\n"}`, "kept CRLF line endings", "crlf", "c\r\nd\r\n"},
 		{`{"path":"crlf","content":"c\nd\n"}`, "exactly this content already", "crlf", "c\r\nd\r\n"},
 		{`{"path":"crlf","content":"c\r\nd\n"}`, "replaced crlf (2 lines, 5 bytes)", "crlf", "c\r\nd\n"},
 		{`{"path":"mixed","content":"c\nd\n"}`, "replaced mixed (2 lines, 4 bytes)", "mixed", "c\nd\n"},
 		{`{"path":"bom","content":"b\n"}`, "kept the byte order mark", "bom", "\ufeffb\n"},
-		{`{"path":"bom","content":"\ufeffc\n"}`, "replaced bom (1 lines, 5 bytes)", "bom", "\ufeffc\n"},
+		{`{"path":"bom","content":"\ufeffc\n"}`, "replaced bom (1 line, 5 bytes)", "bom", "\ufeffc\n"},
 		{`{"path":"script","content":"#!/bin/sh\n"}`, "replaced script", "script", "#!/bin/sh\n"},
 		{`{"path":"new.sh","content":"#!/bin/sh\n","executable":true}`, "created new.sh", "new.sh", "#!/bin/sh\n"},
 	} {
