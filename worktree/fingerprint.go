@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ const fileLimit = 4 << 20
 // change after TakeFingerprint.
 type Fingerprint struct {
 	common  string               // the repository's common directory; names of files are seen from it
-	config  map[string][]setting // of the scopes local and worktree, by key
+	config  map[string][]setting // of the scopes local and worktree, by key; of a submodule's by moduleKey
 	sources map[string]file      // the files that config comes from
 	broken  string               // git's words if the configuration cannot be read; then the rest is empty
 	files   map[string]file      // hooks and attributes, by name
@@ -46,8 +47,8 @@ type file struct {
 }
 
 // TakeFingerprint reads the repository's own configuration with what it includes, its hooks, info
-// folder and refs (those of git spot left out), and HEAD and the changed files of repo's checkout. It
-// runs nothing that is configured and writes nothing. That the configuration cannot be read is part
+// folder and refs (those of git spot left out), HEAD and the changed files of repo's checkout, and
+// configuration, hooks and attributes of its submodules. It runs nothing that is configured and writes nothing. That the configuration cannot be read is part
 // of the fingerprint, not an error. Hooks in a folder that core.hooksPath names are not read: in the
 // checkout they are files like any other, elsewhere they are not the repository's.
 func TakeFingerprint(ctx context.Context, repo *gitexec.Repo) (*Fingerprint, error) {
@@ -85,6 +86,12 @@ func TakeFingerprint(ctx context.Context, repo *gitexec.Repo) (*Fingerprint, err
 	if f.broken != "" {
 		return f, nil // git refuses everything else as well
 	}
+	if err := f.addModules(ctx, repo); err != nil {
+		return nil, err
+	}
+	if len(f.unreadableModules()) > 0 {
+		return f, nil // git refuses to look at the checkout
+	}
 	slices.Sort(drivers.names)
 	drivers.names = slices.Compact(drivers.names)
 	var refs []byte
@@ -121,8 +128,7 @@ func (f *Fingerprint) path(name string) string {
 
 // addFiles reads the files that decide what git runs, and those that only decide what it shows.
 func (f *Fingerprint) addFiles(repo *gitexec.Repo) error {
-	info := filepath.Join(f.common, "info", "attributes")
-	errs := []error{addFile(f.files, f.name(info), info), f.addHooks(f.files, filepath.Join(f.common, "hooks"))}
+	errs := []error{f.addCommands(f.common)}
 
 	reported := map[string]file{}
 	for _, dir := range slices.Compact([]string{repo.CommonDir, repo.GitDir}) {
@@ -131,16 +137,17 @@ func (f *Fingerprint) addFiles(repo *gitexec.Repo) error {
 			errs = append(errs, addFile(reported, f.name(path), path))
 		}
 	}
-	errs = append(errs, f.addModules(reported))
 	for name, is := range reported {
 		f.other[name] = is.mode.String() + is.data
 	}
 	return errors.Join(errs...)
 }
 
-// addHooks reads a folder of hooks. Samples are left out: git runs no hook of such a name.
-func (f *Fingerprint) addHooks(files map[string]file, dir string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+// addCommands reads the attributes and hooks of a git directory. Samples are left out: git runs no hook of
+// such a name.
+func (f *Fingerprint) addCommands(gitDir string) error {
+	info := filepath.Join(gitDir, "info", "attributes")
+	err := filepath.WalkDir(filepath.Join(gitDir, "hooks"), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
@@ -149,31 +156,9 @@ func (f *Fingerprint) addHooks(files map[string]file, dir string) error {
 		case d.IsDir(), strings.HasSuffix(d.Name(), ".sample"):
 			return nil
 		}
-		return addFile(files, f.name(path), path)
+		return addFile(f.files, f.name(path), path)
 	})
-}
-
-// addModules reads configuration and hooks of the submodules' git directories, which git uses when it
-// looks into a submodule.
-func (f *Fingerprint) addModules(files map[string]file) error {
-	return filepath.WalkDir(filepath.Join(f.common, "modules"), func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case d.IsDir() && slices.Contains([]string{"objects", "refs", "logs", "lfs"}, d.Name()):
-			return fs.SkipDir
-		case d.IsDir() && d.Name() == "hooks":
-			if err := f.addHooks(files, path); err != nil {
-				return err
-			}
-			return fs.SkipDir
-		case d.Name() == "config":
-			return addFile(files, f.name(path), path)
-		}
-		return nil
-	})
+	return errors.Join(err, addFile(f.files, f.name(info), info))
 }
 
 // addFile records what lies at path, if anything does.
@@ -264,15 +249,18 @@ func (f *Fingerprint) Compare(now *Fingerprint) Tampering {
 		}
 		return Tampering{ExecutableConfig: []string{unreadable}}
 	}
+	if broken := now.unreadableModules(); len(broken) > 0 && len(f.unreadableModules()) == 0 {
+		return Tampering{ExecutableConfig: broken}
+	}
 	var t Tampering
 	for _, key := range keys(f.config, now.config) {
 		was, is := values(f.config[key]), values(now.config[key])
 		switch {
 		case slices.Equal(was, is):
 		case executableKey(key, is) && !containsAll(was, is):
-			t.ExecutableConfig = append(t.ExecutableConfig, key)
+			t.ExecutableConfig = append(t.ExecutableConfig, shownKey(key))
 		default:
-			t.Changed = append(t.Changed, "configuration "+key)
+			t.Changed = append(t.Changed, "configuration "+shownKey(key))
 		}
 	}
 	for _, name := range keys(f.files, now.files) {
@@ -322,7 +310,7 @@ func containsAll(list, items []string) bool {
 // fingerprint.
 func (f *Fingerprint) Undo(ctx context.Context, repo *gitexec.Repo, now *Fingerprint) (map[string][]byte, error) {
 	replaced := map[string][]byte{}
-	restored, err := f.undoSources(repo, now.broken != "" && f.broken == "", replaced)
+	restored, err := f.undoSources(repo, now, replaced)
 	if err != nil {
 		return replaced, err
 	}
@@ -337,26 +325,24 @@ func (f *Fingerprint) Undo(ctx context.Context, repo *gitexec.Repo, now *Fingerp
 		}
 		now = fresh
 	}
-	linked := now.files["hooks"] != file{} // the folder itself was replaced, and all hooks are gone
+	byShown := map[string]string{}
+	for key := range now.config {
+		byShown[shownKey(key)] = key
+	}
 	for _, name := range f.Compare(now).ExecutableConfig {
-		if is, isKey := now.config[name]; isKey {
-			replaced[name] = []byte(strings.Join(values(is), "\n"))
-			if err := f.undoKey(ctx, repo, name, is); err != nil {
+		if key, isKey := byShown[name]; isKey {
+			replaced[name] = []byte(strings.Join(values(now.config[key]), "\n"))
+			if err := f.undoKey(ctx, repo, key, now.config[key]); err != nil {
 				return replaced, err
 			}
 		} else if err := f.restore(name, f.files[name], now.files[name], replaced); err != nil {
 			return replaced, err
 		}
 	}
-	if linked && f.files["hooks"] == (file{}) {
-		for name, was := range f.files {
-			if !strings.HasPrefix(name, "hooks/") {
-				continue
-			}
-			if err := durable.MkdirAll(filepath.Dir(f.path(name)), 0o755); err != nil {
-				return replaced, err
-			}
-			if err := f.restore(name, was, file{}, replaced); err != nil {
+	for folder, is := range now.files {
+		if path.Base(folder) == "hooks" && is != (file{}) && f.files[folder] == (file{}) {
+			// The folder itself was replaced, and all hooks are gone.
+			if err := f.restoreHooks(folder, replaced); err != nil {
 				return replaced, err
 			}
 		}
@@ -364,11 +350,27 @@ func (f *Fingerprint) Undo(ctx context.Context, repo *gitexec.Repo, now *Fingerp
 	return replaced, nil
 }
 
-// undoSources puts whole files of the configuration back: all of them if git cannot read them any more, else
-// those in whose place something else lies. git would follow a link there, and undo in the file of
-// somebody else what was never planted.
-func (f *Fingerprint) undoSources(repo *gitexec.Repo, broken bool, replaced map[string][]byte) (restored bool, err error) {
-	names := slices.Collect(maps.Keys(f.sources))
+// restoreHooks puts back the hooks that were in a folder.
+func (f *Fingerprint) restoreHooks(folder string, replaced map[string][]byte) error {
+	for name, was := range f.files {
+		if !strings.HasPrefix(name, folder+"/") {
+			continue
+		}
+		if err := durable.MkdirAll(filepath.Dir(f.path(name)), 0o755); err != nil {
+			return err
+		}
+		if err := f.restore(name, was, file{}, replaced); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undoSources puts whole files of the configuration back: those that git cannot read any more, which are all
+// of them if it does not say which, and those in whose place something else lies. git would follow a link
+// there, and undo in the file of somebody else what was never planted.
+func (f *Fingerprint) undoSources(repo *gitexec.Repo, now *Fingerprint, replaced map[string][]byte) (restored bool, err error) {
+	names := keys(f.sources, now.sources)
 	for _, path := range ownSources(repo) {
 		names = append(names, f.name(path))
 	}
@@ -379,6 +381,12 @@ func (f *Fingerprint) undoSources(repo *gitexec.Repo, broken bool, replaced map[
 			return restored, err
 		}
 		was, is := f.sources[name], here[name]
+		key := moduleKey(name, unreadable)
+		broken := now.broken != "" && f.broken == "" && !isModule(name) || now.config[key] != nil && f.config[key] == nil
+		_, known := f.sources[name]
+		if !known && !f.own(repo, f.path(name)) { // included since then
+			continue
+		}
 		if was == is || !broken && (is == file{} || is.mode.IsRegular()) {
 			continue
 		}
@@ -388,6 +396,11 @@ func (f *Fingerprint) undoSources(repo *gitexec.Repo, broken bool, replaced map[
 		restored = true
 	}
 	return restored, nil
+}
+
+// own reports whether the file path holds configuration of the repository's own, also of a submodule.
+func (f *Fingerprint) own(repo *gitexec.Repo, path string) bool {
+	return slices.Contains(ownSources(repo), filepath.Clean(path)) || isModule(f.name(path)) && slices.Contains(moduleConfigs, filepath.Base(path))
 }
 
 // ownSources are the files that hold the repository's own configuration, whether or not they are there.
@@ -401,15 +414,15 @@ func (f *Fingerprint) undoKey(ctx context.Context, repo *gitexec.Repo, key strin
 		_, err := repo.Run(ctx, gitexec.Call{Args: append([]string{"config", "--file", file}, args...)})
 		return err
 	}
-	own := ownSources(repo)
+	name := bareKey(key)
 	cleared := map[string]bool{}
 	for _, s := range is {
 		_, known := f.sources[f.name(s.file)]
-		if cleared[s.file] || !known && !slices.Contains(own, filepath.Clean(s.file)) {
+		if cleared[s.file] || !known && !f.own(repo, s.file) {
 			continue
 		}
 		cleared[s.file] = true
-		if err := config(s.file, "--unset-all", key); err != nil {
+		if err := config(s.file, "--unset-all", name); err != nil {
 			return err
 		}
 	}
@@ -417,7 +430,7 @@ func (f *Fingerprint) undoKey(ctx context.Context, repo *gitexec.Repo, key strin
 		if !cleared[s.file] {
 			continue // it is still there
 		}
-		if err := config(s.file, "--add", key, s.value); err != nil {
+		if err := config(s.file, "--add", name, s.value); err != nil {
 			return err
 		}
 	}
@@ -450,6 +463,9 @@ func (f *Fingerprint) restore(name string, was, is file, replaced map[string][]b
 // executableKey reports whether a configuration key with these values makes git, or git spot, run
 // something, decides where it looks for that, or says what git spot lets pass.
 func executableKey(key string, values []string) bool {
+	if key = bareKey(key); key == unreadable {
+		return true
+	}
 	first, last := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
 	if first < 0 {
 		return false

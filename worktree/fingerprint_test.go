@@ -133,6 +133,68 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
+// What git runs in a submodule is undone as in the repository itself.
+func TestFingerprintOfSubmodules(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ script, executable, changed string }{
+		"nothing":        {`git -C lib status; git -C lib fetch; git submodule update --recursive`, "", ""},
+		"fsmonitor":      {`git -C lib config core.fsmonitor "touch $MARK; false"`, "modules/the lib/config: core.fsmonitor", ""},
+		"plain key":      {`git -C lib config branch.x.remote origin`, "", "configuration modules/the lib/config: branch.x.remote"},
+		"nested":         {`git -C lib/inner config filter.x.smudge "touch $MARK"`, "modules/the lib/modules/inner/config: filter.x.smudge", ""},
+		"hook":           {`printf '#!/bin/sh\ntouch %s\n' "$MARK" > "$LIB/hooks/pre-commit"; chmod +x "$LIB/hooks/pre-commit"`, "modules/the lib/hooks/pre-commit", ""},
+		"changed hook":   {`echo "touch $MARK" >> "$LIB/hooks/post-commit"`, "modules/the lib/hooks/post-commit", ""},
+		"hooks a link":   {`mv "$LIB/hooks" "$LIB/old"; mkdir "$MARK"; ln -s "$MARK" "$LIB/hooks"`, "modules/the lib/hooks", "modules/the lib/hooks/post-commit"},
+		"attributes":     {`echo '* filter=x' > "$LIB/info/attributes"`, "modules/the lib/info/attributes", ""},
+		"include":        {`printf '[core]\n\tfsmonitor = touch %s\n' "$MARK" > "$LIB/evil"; git -C lib config include.path evil`, "modules/the lib/config: core.fsmonitor modules/the lib/config: include.path", ""},
+		"unreadable":     {`echo '[core' >> "$LIB/config"`, "modules/the lib/config: unreadable configuration", ""},
+		"config a link":  {`printf '[core]\n\tfsmonitor = touch %s\n' "$MARK" > "$MARK.config"; cat "$LIB/config" >> "$MARK.config"; ln -sf "$MARK.config" "$LIB/config"`, "modules/the lib/config: core.fsmonitor", ""},
+		"new submodule":  {`cp -r "$LIB" .git/modules/new; git config --file .git/modules/new/config core.sshCommand "touch $MARK"`, "*", "*"},
+		"another folder": {`mv .git/modules "$MARK"; ln -s "$MARK" .git/modules`, "modules", "*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := withSubmodule(t, newRepo(t))
+			lib := filepath.Join(dir, ".git/modules/the lib")
+			sh(t, dir, `printf '#!/bin/sh\n' > "$LIB/hooks/post-commit"; chmod 755 "$LIB/hooks/post-commit"`, "LIB="+lib)
+			before := fingerprint(t, dir)
+			ours := read(t, filepath.Join(lib, "config"))
+			mark := filepath.Join(tempDir(t), "ran")
+			sh(t, dir, tc.script, "MARK="+mark, "LIB="+lib)
+			now := fingerprint(t, dir)
+			change := before.Compare(now)
+			if got := strings.Join(change.ExecutableConfig, " "); got != tc.executable && (tc.executable != "*" || got == "") {
+				t.Errorf("executable %q, want %q", got, tc.executable)
+			}
+			if got := strings.Join(change.Changed, " "); got != tc.changed && tc.changed != "*" {
+				t.Errorf("changed %q, want %q", got, tc.changed)
+			}
+			replaced, err := before.Undo(t.Context(), open(t, dir), now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (len(replaced) > 0) != (tc.executable != "") {
+				t.Errorf("replaced %q", replaced)
+			}
+			if change := before.Compare(fingerprint(t, dir)); len(change.ExecutableConfig) > 0 {
+				t.Errorf("after Undo: %q", change.ExecutableConfig)
+			}
+			if name == "another folder" {
+				return
+			}
+			sh(t, dir, `git -C lib -c user.email=x -c user.name=y commit -q --allow-empty -m x; git status >/dev/null; git submodule foreach -q --recursive 'git status >/dev/null'`)
+			if exists(mark) && name != "hooks a link" {
+				t.Error("it ran")
+			}
+			if got := read(t, filepath.Join(lib, "config")); tc.executable != "" && got != ours {
+				t.Errorf("the submodule's configuration is now\n%s\nit was\n%s", got, ours)
+			}
+			if !exists(filepath.Join(lib, "hooks/post-commit")) {
+				t.Error("the user's hook is gone")
+			}
+		})
+	}
+}
+
 // A file outside of the repository is not written, whatever leads to it.
 func TestUndoSparesOtherFiles(t *testing.T) {
 	t.Parallel()

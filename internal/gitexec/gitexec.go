@@ -260,6 +260,38 @@ func (r *Repo) Config(ctx context.Context) ([]ConfigEntry, error) {
 	return slices.DeleteFunc(entries, notInForce), nil
 }
 
+// ConfigFiles returns what each of files, absolute paths, holds, with what it includes; nothing for one that is
+// not there. If git cannot read one of them, the error is *Error and nothing is known of any.
+func (r *Repo) ConfigFiles(ctx context.Context, files []string) ([][]ConfigEntry, error) {
+	// One git reads them all: each is an include of what it is given on standard input, in this order.
+	const top = "standard input:"
+	var all strings.Builder
+	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	for _, file := range files {
+		all.WriteString("[include]\n\tpath = \"" + quote.Replace(file) + "\"\n")
+	}
+	out, err := r.Run(ctx, Call{Args: append(slices.Clip(configArgs), "--includes", "--file", "-"), Stdin: strings.NewReader(all.String())})
+	if err != nil {
+		return nil, err
+	}
+	entries, err := parseConfig(out)
+	if err != nil {
+		return nil, err
+	}
+	found, at := make([][]ConfigEntry, len(files)), -1
+	for _, e := range entries {
+		if e.Origin == top {
+			at++
+			continue
+		}
+		if at < 0 || at >= len(files) {
+			return nil, errors.New("git config: an entry of no file")
+		}
+		found[at] = append(found[at], e)
+	}
+	return found, nil
+}
+
 // Discovered is what Config would have returned when the repository was found. It does not start git, and
 // is not to be changed.
 func (r *Repo) Discovered() []ConfigEntry { return r.config }

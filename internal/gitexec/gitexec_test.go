@@ -521,6 +521,32 @@ func TestCallWithoutWorkTreeCannotTouchOne(t *testing.T) {
 	}
 }
 
+func TestConfigFiles(t *testing.T) {
+	t.Parallel()
+	top := folder(t)
+	r := discover(t, gitexec.Options{Dir: repository(t, filepath.Join(top, "repo")), Getenv: caller{}.getenv})
+	odd := filepath.Join(top, "the \"odd\\\n#file")
+	write(t, odd, "[core]\n\teditor = vi\n[include]\n\tpath = more\n")
+	write(t, filepath.Join(top, "more"), "[user]\n\tname\n")
+	write(t, filepath.Join(top, "broken"), "[core\n")
+	got, err := r.ConfigFiles(t.Context(), []string{filepath.Join(top, "gone"), odd, filepath.Join(top, "more")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := gitexec.ConfigEntry{Key: "user.name", Value: "true", Scope: "command", Origin: "file:" + filepath.Join(top, "more")}
+	want := [][]gitexec.ConfigEntry{nil, {
+		{Key: "core.editor", Value: "vi", Scope: "command", Origin: "file:" + odd},
+		{Key: "include.path", Value: "more", Scope: "command", Origin: "file:" + odd}, name,
+	}, {name}}
+	if !slices.EqualFunc(got, want, slices.Equal[[]gitexec.ConfigEntry]) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	_, err = r.ConfigFiles(t.Context(), []string{odd, filepath.Join(top, "broken")})
+	if e, ok := errors.AsType[*gitexec.Error](err); !ok || e.Status <= 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	dir := repository(t, filepath.Join(folder(t), "repo"))
