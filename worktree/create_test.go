@@ -58,7 +58,7 @@ func TestCreate(t *testing.T) {
 		git(t, b.w.Path(), "config", "alias.x", "!false")
 		git(t, b.w.Path(), "update-ref", "refs/heads/main", "HEAD")
 	})
-	if err := b.w.Remove(t.Context()); err != nil {
+	if err := b.w.Remove(); err != nil {
 		t.Fatal(err)
 	}
 	if !b.w.Lost() {
@@ -69,7 +69,7 @@ func TestCreate(t *testing.T) {
 			t.Errorf("%s is left after Remove", path)
 		}
 	}
-	if err := b.w.Remove(t.Context()); err != nil {
+	if err := b.w.Remove(); err != nil {
 		t.Errorf("Remove of nothing: %v", err)
 	}
 }

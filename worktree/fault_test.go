@@ -58,7 +58,7 @@ func (k task) run() error {
 	case "reset":
 		err = w.Reset(ctx, k.Tree)
 	case "remove":
-		err = w.Remove(ctx)
+		err = w.Remove()
 	case "land":
 		err = worktree.Land(ctx, repo, k.Plan, "run-1")
 	}
@@ -88,13 +88,13 @@ func TestFaultCreate(t *testing.T) {
 	t.Parallel()
 	b := prepare(t, newRepo(t))
 	for n := 1; ; n++ {
-		if err := b.w.Remove(t.Context()); err != nil {
+		if err := b.w.Remove(); err != nil {
 			t.Fatal(err)
 		}
 		if !killAt(t, task{Do: "create", Dir: b.dir, Spec: b.spec}, n) {
 			break
 		}
-		if err := b.w.Remove(t.Context()); err != nil {
+		if err := b.w.Remove(); err != nil {
 			t.Fatalf("point %d: %v", n, err)
 		}
 		if left := sh(t, b.dir, `find .git/spot "$ROOT" -type f`, "ROOT="+b.spec.Root); left != "" {
@@ -144,7 +144,7 @@ func TestFaultRemove(t *testing.T) {
 	t.Parallel()
 	b := prepare(t, newRepo(t))
 	for n := 1; killAt(t, task{Do: "remove", Dir: b.dir, Spec: b.spec}, n); n++ {
-		if err := b.w.Remove(t.Context()); err != nil {
+		if err := b.w.Remove(); err != nil {
 			t.Fatalf("point %d: %v", n, err)
 		}
 		if left := sh(t, b.dir, `find .git/spot "$ROOT" -type f`, "ROOT="+b.spec.Root); left != "" {

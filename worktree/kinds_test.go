@@ -244,7 +244,7 @@ func TestKinds(t *testing.T) {
 			if got := git(t, room.Dir, "status", "--porcelain"); got != "" {
 				t.Errorf("git status in the room prints %q", got)
 			}
-			if err := room.Close(t.Context()); err != nil {
+			if err := room.Close(); err != nil {
 				t.Error(err)
 			}
 
@@ -254,7 +254,7 @@ func TestKinds(t *testing.T) {
 			}
 			land(t, b, approved)
 
-			if err := b.w.Remove(t.Context()); err != nil {
+			if err := b.w.Remove(); err != nil {
 				t.Error(err)
 			}
 			git(t, dir, "fsck", "--no-dangling", "--connectivity-only")

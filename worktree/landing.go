@@ -25,6 +25,8 @@ const (
 	lockPoll = 50 * time.Millisecond
 	// finishTimeout bounds what follows the move of the branch and must not be cut off.
 	finishTimeout = 10 * time.Minute
+	// cleanupTimeout bounds the taking back of a landing that failed before that.
+	cleanupTimeout = 2 * time.Minute
 )
 
 // PlanLanding says what moving branch from old to new will touch, and writes nothing. The plan has no

@@ -47,9 +47,7 @@ func NewRoom(ctx context.Context, repo *gitexec.Repo, root, name string, commit 
 		if ctx.Err() == nil {
 			err = &RoomError{Name: name, Err: diskFull(root, err), gone: repositoryGone(repo)}
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		err = errors.Join(err, r.Close(ctx))
+		err = errors.Join(err, r.Close())
 	}()
 	if !filepath.IsLocal(name) || name != filepath.Base(name) {
 		return nil, fmt.Errorf("%q is not the name of a folder", name)
@@ -239,7 +237,7 @@ func hashFile(path string) (sum string, err error) {
 func RemoveRoom(root, name string) error { return removeRoom(filepath.Join(root, ".rooms", name)) }
 
 // Close removes the room, read-only folders in it too. It may be called more than once.
-func (r *Room) Close(context.Context) error { return removeRoom(r.path) }
+func (r *Room) Close() error { return removeRoom(r.path) }
 
 func removeRoom(path string) error {
 	if err := durable.RemoveAll(path); err != nil {

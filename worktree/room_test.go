@@ -27,7 +27,7 @@ func newRoom(t *testing.T, b *bench, commit gitstate.OID) *worktree.Room {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := room.Close(t.Context()); err != nil {
+		if err := room.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -64,7 +64,7 @@ func TestRoom(t *testing.T) {
 	if again := b.snapshot(); again.Commit != snap.Commit {
 		t.Error("the worker's folder changed")
 	}
-	if err := room.Close(t.Context()); err != nil {
+	if err := room.Close(); err != nil {
 		t.Error(err)
 	}
 	if exists(filepath.Join(b.spec.Root, ".rooms")) {

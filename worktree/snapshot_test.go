@@ -315,7 +315,7 @@ func TestSnapshotRunsNothing(t *testing.T) {
 				if err := b.w.Reset(t.Context(), b.snapshot().Tree); err != nil {
 					t.Error(err)
 				}
-				if err := b.w.Remove(t.Context()); err != nil {
+				if err := b.w.Remove(); err != nil {
 					t.Error(err)
 				}
 			})
@@ -477,7 +477,7 @@ func TestSnapshotPermissions(t *testing.T) {
 		t.Errorf("changes %q, want %q", got, want)
 	}
 	sh(t, b.w.Path(), `chmod 000 closed src; chmod 500 tests`)
-	if err := b.w.Remove(t.Context()); err != nil {
+	if err := b.w.Remove(); err != nil {
 		t.Error(err)
 	}
 	if !b.w.Lost() {
@@ -673,7 +673,7 @@ func TestFilterInTree(t *testing.T) {
 	if got := read(t, filepath.Join(room.Dir, "b.up")); got != "new\n" {
 		t.Errorf("b.up is checked out as %q", got)
 	}
-	if err := room.Close(t.Context()); err != nil {
+	if err := room.Close(); err != nil {
 		t.Error(err)
 	}
 	if exists(mark) {

@@ -29,9 +29,6 @@ import (
 	"github.com/git-spot/git-spot/schemas"
 )
 
-// cleanupTimeout bounds the removal of what a failed call made, after its context has ended.
-const cleanupTimeout = 2 * time.Minute
-
 // Spec says which folder.
 type Spec struct {
 	ID   gitstate.RunID
@@ -130,9 +127,7 @@ func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (_ *Worktree, er
 		if e, refused := errors.AsType[*gitexec.Error](err); refused && !full && e.Code() == schemas.CodeInternal {
 			err = &CheckoutError{Err: err}
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		err = errors.Join(err, w.Remove(ctx))
+		err = errors.Join(err, w.Remove())
 	}()
 	f, err := contentFilters(ctx, repo, spec.Base)
 	if err != nil {
@@ -282,7 +277,7 @@ func (w *Worktree) finishReset(ctx context.Context) error {
 // Remove deletes the folder, its private git directory and what git spot keeps about it. What is gone
 // already is not an error; what cannot be removed is, and the rest is removed all the same. The folder is
 // Lost from the first instant: a half of it would look like work.
-func (w *Worktree) Remove(context.Context) error {
+func (w *Worktree) Remove() error {
 	errs := []error{w.removeFolder()}
 	for _, path := range []string{w.gitDir(), w.mirror(), w.index(), w.resetMark(), w.submodulesFile()} {
 		errs = append(errs, durable.RemoveAll(path))

@@ -591,7 +591,7 @@ func (s *Session) Cleanup(ctx context.Context, id gitstate.RunID, by gitstate.Tr
 			return nil, err
 		}
 	}
-	if err := s.worktreeOf(&phase.Run).Remove(ctx); err != nil {
+	if err := s.worktreeOf(&phase.Run).Remove(); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(s.removeRooms(&phase.Run), s.removeScratch(id), durable.RemoveAll(s.liveFolder(id))); err != nil {

@@ -81,7 +81,7 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 	spec := worktree.Spec{ID: id, Base: o.Base.Commit, Root: root}
 	// A prepare of the same id that was killed before its first event leaves a folder that no ledger
 	// knows; the reservation says that it is ours now.
-	if err := worktree.Open(s.Repo, spec).Remove(ctx); err != nil {
+	if err := worktree.Open(s.Repo, spec).Remove(); err != nil {
 		return nil, err
 	}
 	var dirty []string
@@ -94,12 +94,9 @@ func (s *Session) Prepare(ctx context.Context, o PrepareOptions) (run *gitstate.
 		return nil, err
 	}
 	defer func() {
-		if err == nil || phase.Head != "" { // a run that there is has its worktree
-			return
+		if err != nil && phase.Head == "" { // a run that there is has its worktree
+			err = errors.Join(err, made.Remove())
 		}
-		ctx, cancel := surviving(ctx)
-		defer cancel()
-		err = errors.Join(err, made.Remove(ctx))
 	}()
 	if dirtyErr != nil {
 		return nil, dirtyErr
@@ -141,12 +138,12 @@ func (s *Session) removeAbandoned(ctx context.Context, root string) error {
 		return err
 	}
 	for _, id := range ids {
-		phase, ctx, err := s.Ledger.Reserve(ctx, id, "prepare", s.Config.MaxConcurrentRuns)
+		phase, _, err := s.Ledger.Reserve(ctx, id, "prepare", s.Config.MaxConcurrentRuns)
 		if err != nil {
 			continue // somebody else has it by now
 		}
 		spec := worktree.Spec{ID: id, Root: root}
-		if err := errors.Join(worktree.Open(s.Repo, spec).Remove(ctx), phase.Close()); err != nil {
+		if err := errors.Join(worktree.Open(s.Repo, spec).Remove(), phase.Close()); err != nil {
 			return err
 		}
 	}

@@ -212,9 +212,7 @@ func (p *proof) runInRoom(ctx context.Context) (err error) {
 		return errors.Join(err, beforeErr)
 	}
 	if beforeErr != nil {
-		settling, cancel := surviving(ctx)
-		defer cancel()
-		return errors.Join(beforeErr, room.Close(settling))
+		return errors.Join(beforeErr, room.Close())
 	}
 	ledgers, err := s.ledgers(ctx)
 	if err == nil {
@@ -226,7 +224,7 @@ func (p *proof) runInRoom(ctx context.Context) (err error) {
 	settling, cancel := surviving(ctx)
 	defer cancel()
 	var undoErr, closeErr error
-	wg.Go(func() { closeErr = room.Close(settling) })
+	wg.Go(func() { closeErr = room.Close() })
 	p.change, undoErr = s.undoTampering(settling, before)
 	restored, restoreErr := s.restoreLedgers(settling, ledgers, p.phase)
 	p.change.tampered = bounded(append(p.change.tampered, restored...))
