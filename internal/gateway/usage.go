@@ -119,6 +119,7 @@ type wireUsage struct {
 	} `json:"input_tokens_details"`
 	OutputDetails struct {
 		Reasoning number `json:"reasoning_tokens"`
+		Thinking  number `json:"thinking_tokens"` // Anthropic
 	} `json:"output_tokens_details"`
 
 	// OpenRouter, in USD. With the user's own key at a vendor, the cost is OpenRouter's fee alone.
@@ -221,7 +222,7 @@ func responsesUsage(w wireUsage) schemas.Usage {
 func messagesUsage(w wireUsage) schemas.Usage {
 	return schemas.Usage{
 		UncachedInput: w.InputTokens.pointer(), CacheRead: w.CacheRead.pointer(), CacheWrite: w.CacheMade.pointer(),
-		Output: w.OutputTokens.pointer(), Reasoning: w.OutputDetails.Reasoning.pointer(),
+		Output: w.OutputTokens.pointer(), Reasoning: first(w.OutputDetails.Thinking, w.OutputDetails.Reasoning).pointer(),
 	}
 }
 

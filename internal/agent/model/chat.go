@@ -46,8 +46,11 @@ func (c *chat) Ask(ctx context.Context, r Request, progress func(string)) (Answe
 			return Answer{}, e.failure(ctx, err)
 		}
 	}
-	if a.finish == "" { // whatever came after that was not needed
+	switch a.finish {
+	case "": // whatever came after the reason was not needed
 		return Answer{}, e.failure(ctx, stream.Err())
+	case "insufficient_system_resource", "network_error": // DeepSeek, GLM
+		return Answer{}, &Error{Class: ClassTransient, Message: "the server broke the answer off: " + a.finish}
 	}
 	return a.answer(r), nil
 }
@@ -266,9 +269,9 @@ func (a *chatAnswer) call(d openai.ChatCompletionChunkChoiceDeltaToolCall) error
 func (a *chatAnswer) answer(r Request) Answer {
 	answer := Answer{Message: Message{Role: RoleAssistant, Text: a.text.String()}, Stop: StopEnd, Input: a.input}
 	switch a.finish {
-	case "length":
+	case "length", "model_context_window_exceeded":
 		answer.Stop = StopLength
-	case "content_filter":
+	case "content_filter", "sensitive":
 		answer.Stop = StopRefused
 	}
 	if a.refusal.Len() > 0 {

@@ -90,7 +90,7 @@ var table = []struct {
 	{class: ClassCapability, tooLong: true, statuses: []int{413}, not: []int{401, 402, 403, 404, 429}, words: []string{
 		"context_length", "context length", "context window", "context_window", "exceed context", "exceed_context", "available context",
 		"prompt is too long", "input is too long", "reduce the length", "range of input length", "input token count", "too many tokens",
-		"max_prompt_tokens",
+		"max_prompt_tokens", "token limit", "exceeds the maximum length", "超长",
 	}},
 	{class: ClassCapability, not: []int{401, 402, 403, 429}, words: []string{
 		"not support tool", "support tool use", "tool use is not", "not support function", "function calling is not",
@@ -99,7 +99,7 @@ var table = []struct {
 	{class: ClassQuota, statuses: []int{402}, not: []int{401}, words: []string{
 		"insufficient_quota", "insufficient quota", "insufficient balance", "insufficient_balance", "insufficient credit",
 		"exceeded your current quota", "exceeded_current_quota", "credit balance", "billing", "arrear", "overdue", "usage limit",
-		"余额", "欠费",
+		"余额", "欠费", "使用上限",
 	}},
 	{class: ClassAuth, statuses: []int{401, 403}, not: []int{429}, words: []string{
 		"invalid_api_key", "invalid api key", "incorrect api key", "api key not valid", "authentication", "unauthorized", "login fail",
@@ -108,7 +108,7 @@ var table = []struct {
 	{class: ClassPermanent, words: []string{"content_filter", "content_policy", "data_inspection_failed", "datainspectionfailed"}},
 	{class: ClassSetup, statuses: []int{301, 302, 303, 307, 308, 404, 405, 501}, words: []string{
 		"model_not_found", "model not found", "model not exist", "model_not_exist", "unknown model", "unknown_model", "invalid model",
-		"no such model", "not a valid model", "not_found_error", "model does not exist",
+		"no such model", "not a valid model", "not_found_error", "model does not exist", "模型不存在",
 	}},
 	{class: ClassTransient, statuses: []int{0, 408, 409, 425}, not: []int{400, 422}, words: []string{
 		"overloaded", "server_error", "internal error", "timeout", "timed out", "unavailable",
