@@ -11,8 +11,8 @@ import (
 
 const (
 	maxEdits    = 100
-	maxPlaces   = 10_000    // places that one call may change
-	maxCompared = 2_000_000 // lines compared in search of what a text that is absent may mean
+	maxPlaces   = 10_000  // places that one call may change
+	maxCompared = 500_000 // lines looked at in search of what a text that is absent may mean
 )
 
 type editArguments struct {
@@ -75,15 +75,16 @@ func (s *Set) edit(ctx context.Context, in editArguments, room int) (string, err
 	}
 	changed := t.apply(spans)
 	perm := p.info.Mode().Perm()
-	if err := s.save(to.path, changed, &perm); err != nil {
+	if err := s.save(p.path, changed, &perm); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("edited %s", show(p.path))
+	text := "edited " + show(p.path)
 	if to.path != p.path {
-		if err := s.root.Remove(p.path); err != nil {
-			return "", failed("%s was written, but %s could not be removed: %v.", show(to.path), show(p.path), err)
+		moved, err := s.move(ctx, p, to)
+		if err != nil {
+			return "", failed("%s was edited but not moved: %s", show(p.path), reason(err))
 		}
-		text = fmt.Sprintf("edited %s and moved it to %s", show(p.path), show(to.path))
+		text += " and " + moved
 	}
 	return text + newText(changed).around(spans, room-len(text)-roomForNotes), nil
 }

@@ -176,7 +176,7 @@ func TestEditMoves(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "a.sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want(t, call(t, s, "edit", `{"path":"a.sh","edits":[{"oldText":"one","newText":"two"}],"moveTo":"new/b.sh"}`), "ok", "edited a.sh and moved it to new/b.sh")
+	want(t, call(t, s, "edit", `{"path":"a.sh","edits":[{"oldText":"one","newText":"two"}],"moveTo":"new/b.sh"}`), "ok", "edited a.sh and moved a.sh to new/b.sh")
 	if got := content(t, dir, "new/b.sh"); got != "two\n" {
 		t.Errorf("it has %q", got)
 	}

@@ -15,7 +15,7 @@ import (
 const (
 	maxPattern  = 1000       // bytes
 	maxSearched = 1 << 20    // bytes searched of one line
-	maxSteps    = 50_000_000 // steps of the automaton for one line: about a second
+	maxSteps    = 20_000_000 // steps of the automaton for one line: a part of a second
 	maxShown    = 400        // bytes shown of one line
 )
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func hugeFiles(t *testing.T, dir string) {
 	put(t, dir, "holes", "")
 	put(t, dir, "head", strings.Repeat("a line of text\n", 10_000))
 	put(t, dir, "tail", strings.Repeat("a line of text\n", 10_000))
-	put(t, dir, "lines", strings.Repeat(strings.Repeat("x", 1_000_000)+"\n", 50))
+	put(t, dir, "lines", strings.Repeat(strings.Repeat("x", 1_000_000)+"\n", 10))
 	for name, size := range map[string]int64{"holes": 2 * gigabyte, "head": 2 * gigabyte, "tail": gigabyte} {
 		if err := os.Truncate(filepath.Join(dir, name), size); err != nil {
 			t.Fatal(err)
@@ -49,15 +50,15 @@ func init() {
 		var says []string
 		for _, c := range []struct{ tool, arguments, says string }{
 			{"read", `{"path":"holes"}`, "holes is not text that these tools can show or edit: application/octet-stream, 2147483648 bytes"},
-			{"read", `{"path":"head","limit":3}`, "[lines 1-3 of more than "},
+			{"read", `{"path":"head","limit":3}`, "[lines 1-3 of at least "},
 			{"read", `{"path":"head","offset":9999}`, "line 10001 has 2147333648 bytes and is cut"},
 			{"read", `{"path":"tail","offset":10001}`, "10002\tthe last line\n[lines 10001-10002 of 10002. line 10001 has "},
-			{"read", `{"path":"lines"}`, "; go on with offset "},
+			{"read", `{"path":"lines"}`, "[lines 1-10 of 10. line 10 has 1000000 bytes and is cut at …"},
 			{"grep", `{"pattern":"last|text$","limit":2000}`, "the first "},
 			{"grep", `{"pattern":"last"}`, "no match in 3 files. skipped 3 binary files"},
 			{"grep", `{"pattern":"x$","path":"lines","filesOnly":true}`, "lines\n"},
 			{"grep", `{"pattern":"x","path":"holes"}`, "skipped 1 binary file"},
-			{"grep", `{"pattern":"(?i)Y"}`, "no match in 3 files"},
+			{"grep", `{"pattern":"y"}`, "no match in 3 files"},
 			{"find", `{"pattern":"**"}`, "holes\nlines\ntail\n"},
 			{"ls", `{}`, "2147483648 holes"},
 			{"edit", `{"path":"head","edits":[{"oldText":"a","newText":"b"}]}`, "has 2147483648 bytes, and edit takes files of at most 8388608"},
@@ -75,11 +76,9 @@ func init() {
 				err = errors.Join(err, fmt.Errorf("%s %.80s: %q is not in %.300q … %q", r.Name, calls[i].Arguments, says[i], r.Text, r.Text[max(0, len(r.Text)-300):]))
 			}
 		}
-		status, _ := os.ReadFile("/proc/self/status") // only Linux has it
-		_, peak, _ := strings.Cut(string(status), "VmHWM:")
-		kilobytes := 0
-		_, _ = fmt.Sscan(peak, &kilobytes)
-		fmt.Println(kilobytes)
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		fmt.Println(m.Sys >> 20) // what was ever taken, and not what the race detector takes beside it
 		return err
 	}
 }
@@ -96,12 +95,12 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, complaints.String())
 	}
-	var kilobytes int
-	if _, err := fmt.Sscan(string(out), &kilobytes); err != nil {
+	var mebibytes int
+	if _, err := fmt.Sscan(string(out), &mebibytes); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("peak: %d MiB", kilobytes>>10)
-	if kilobytes > 256<<10 {
-		t.Errorf("the process has taken %d MiB", kilobytes>>10)
+	t.Logf("peak: %d MiB", mebibytes)
+	if mebibytes > 256 {
+		t.Errorf("the process has taken %d MiB", mebibytes)
 	}
 }

@@ -31,6 +31,8 @@ const (
 // tempPrefix begins the names of files that are being written.
 const tempPrefix = ".git-spot-tmp-"
 
+func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
+
 // place is a path below the root without symbolic links, and what is there.
 type place struct {
 	path string      // clean, "." for the root
@@ -94,7 +96,7 @@ func outside(name string) error {
 }
 
 func closed(name string) error {
-	return denied("%s is git's own (.git), or would be on some file system, and closed to all tools. The change is recorded for you: edit the files themselves.", show(name))
+	return denied("%s is git's own (.git), or would be on some file system, and closed to every tool. It is not needed: what is changed in files is recorded for you.", show(name))
 }
 
 // lookup returns the place that name leads to, following symbolic links that stay inside. Something is
@@ -176,10 +178,10 @@ func (s *Set) target(name string) (place, error) {
 		return place{}, denied("%s is the top folder itself. Give the path of a file in it.", show(name))
 	}
 	parts := strings.Split(rest, "/")
-	for i, part := range parts {
-		if strings.HasPrefix(part, tempPrefix) {
-			return place{}, denied("names that begin with %s are reserved. Choose another name.", tempPrefix)
-		}
+	if slices.ContainsFunc(parts, isTemp) {
+		return place{}, denied("names that begin with %s are reserved. Choose another name.", tempPrefix)
+	}
+	for i := range parts {
 		at := path.Join(parts[:i+1]...)
 		info, err := s.root.Lstat(at)
 		switch last := i == len(parts)-1; {
@@ -336,7 +338,7 @@ func (s *Set) entries(path string) (list []fs.DirEntry, more bool, err error) {
 		list = list[:maxEntries]
 	}
 	list = slices.DeleteFunc(list, func(e fs.DirEntry) bool {
-		return dotGit(e.Name()) || strings.HasPrefix(e.Name(), tempPrefix)
+		return dotGit(e.Name()) || isTemp(e.Name())
 	})
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, more, nil

@@ -292,6 +292,7 @@ func TestNamesThatAreNotMade(t *testing.T) {
 		want(t, call(t, s, "edit", `{"path":"e ","moveTo":"`+path+`"}`), "error", "no name for a new file")
 	}
 	want(t, call(t, s, "write", `{"path":".git-spot-tmp-x","content":"x"}`), "denied", "reserved")
+	want(t, call(t, s, "edit", `{"path":"e ","moveTo":"new/.git-spot-tmp-x/y"}`), "denied", "reserved")
 	want(t, call(t, s, "write", `{"path":"sub/","content":"x"}`), "error", "names a folder")
 	// Where they exist they can be used.
 	want(t, call(t, s, "ls", `{}`), "ok", `"a\nb"`, `c\d`, `"e "`)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -48,8 +49,9 @@ func (s *Set) read(ctx context.Context, in readArguments, room int) (_ string, e
 	if limit == 1 {
 		keep = room
 	}
+	source := &io.LimitedReader{R: f, N: math.MaxInt64}
 	text := newLines(keep)
-	if err := text.begin(f); err != nil {
+	if err := text.begin(source); err != nil {
 		return "", err
 	}
 	if text.binary {
@@ -58,19 +60,20 @@ func (s *Set) read(ctx context.Context, in readArguments, room int) (_ string, e
 
 	out := listing{room: room - roomForNotes}
 	form := form{bom: text.bom}
-	var number, behind int64
-	for ; behind <= countOn; number++ {
+	var number int64
+	for printed := false; ; {
 		l, err := text.next(ctx)
-		if errors.Is(err, io.EOF) {
-			form.whole = true
+		if form.whole = source.N > 0; errors.Is(err, io.EOF) || !form.whole {
 			break
 		}
 		if err != nil {
 			return "", err
 		}
+		number++
 		form.add(l)
-		if n := number + 1; n >= from && (n-from >= int64(limit) || behind > 0 || !out.print(n, l)) {
-			behind += l.size + 1
+		if number >= from && !printed && (number-from >= int64(limit) || !out.print(number, l)) {
+			printed = true
+			source.N = countOn
 		}
 	}
 	switch {
@@ -81,9 +84,9 @@ func (s *Set) read(ctx context.Context, in readArguments, room int) (_ string, e
 	}
 	lines := fmt.Sprintf("%s of %d", lineRange(int(from), int(out.last)), number)
 	if !form.whole {
-		lines = fmt.Sprintf("%s of more than %d, %d bytes", lineRange(int(from), int(out.last)), number, p.info.Size())
+		lines = fmt.Sprintf("%s of at least %d, %d bytes", lineRange(int(from), int(out.last)), number, p.info.Size())
 	}
-	if out.last < number {
+	if out.last < number || !form.whole {
 		lines += fmt.Sprintf("; go on with offset %d", out.last+1)
 	}
 	notes := append([]string{lines}, out.notes(limit)...)

@@ -53,7 +53,7 @@ func TestReadOn(t *testing.T) {
 	t.Parallel()
 	for _, width := range []int{1, 70, 1900} {
 		var text strings.Builder
-		for n := range 5000 {
+		for n := range 2500 {
 			fmt.Fprintf(&text, "%*d\n", width, n)
 		}
 		_, s := tree(t, map[string]string{"f": text.String()})
@@ -62,7 +62,7 @@ func TestReadOn(t *testing.T) {
 		for offset > 0 {
 			calls++
 			r := call(t, s, "read", fmt.Sprintf(`{"path":"f","offset":%d}`, offset))
-			want(t, r, "ok", " of 5000")
+			want(t, r, "ok", " of 2500")
 			if len(r.Text) > 64<<10 || strings.Count(r.Text, "\n") > 2001 {
 				t.Fatalf("%d bytes, %d lines", len(r.Text), strings.Count(r.Text, "\n"))
 			}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
 	"syscall"
 )
 
@@ -68,7 +67,7 @@ func (s *Set) sweep() error {
 	entries, err := d.ReadDir(-1)
 	err = errors.Join(err, d.Close())
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), tempPrefix) && e.Type().IsRegular() {
+		if isTemp(e.Name()) && e.Type().IsRegular() {
 			err = errors.Join(err, s.root.Remove(e.Name()))
 		}
 	}

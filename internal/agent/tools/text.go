@@ -373,7 +373,9 @@ func (t *text) nearest(want []string) int {
 	best, n := 0, 0
 	like, least, tries := 0, (len(first)+1)/2, 0
 	for l := range strings.Lines(t.plain) {
-		n++
+		if n++; n > maxCompared {
+			break
+		}
 		l = strings.TrimSpace(l)
 		for _, i := range index[l] {
 			if start := max(1, n-i); len(votes) < maxPlaces {

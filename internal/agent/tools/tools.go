@@ -34,13 +34,13 @@ const (
 )
 
 const (
-	maxCalls     = 64       // calls of one Run that are carried out
-	maxReads     = 4        // of them beside each other; each may hold maxFile bytes
-	maxAnswer    = 64 << 10 // bytes of a Result's text
-	maxAnswers   = 1 << 20  // bytes of the texts of one Run: maxCalls times the least share
-	maxArguments = 20 << 20 // bytes; JSON takes two for a line break or a quotation mark of maxFile
-	maxFile      = 8 << 20  // bytes of a file that edit or write holds in memory
-	maxTime      = 20 * time.Second
+	maxCalls     = 64               // calls of one Run that are carried out
+	maxReads     = 4                // of them beside each other; each may hold maxFile bytes
+	maxAnswer    = 64 << 10         // bytes of a Result's text
+	maxAnswers   = 1 << 20          // bytes of the texts of one Run: maxCalls times the least share
+	maxArguments = 20 << 20         // bytes; JSON takes two for a line break or a quotation mark of maxFile
+	maxFile      = 8 << 20          // bytes of a file that edit or write holds in memory
+	maxTime      = 30 * time.Second // of one call
 )
 
 // Definition is what a model is told of a tool. Parameters is a JSON Schema of the plainest kind, which

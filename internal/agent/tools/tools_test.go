@@ -93,7 +93,7 @@ func TestEachTool(t *testing.T) {
 	want(t, call(t, s, "grep", `{"pattern":"^func","context":1}`), "ok", "a.go-2- \na.go:3: func A() {}\n")
 	want(t, call(t, s, "find", `{"pattern":"*.txt"}`), "ok", "sub/b.txt\n")
 	want(t, call(t, s, "ls", `{}`), "ok", "a.go", "sub/")
-	want(t, call(t, s, "edit", `{"path":"a.go","edits":[{"oldText":"A()","newText":"B()"}],"moveTo":"c/d.go"}`), "ok", "moved it to c/d.go", "3\tfunc B() {}")
+	want(t, call(t, s, "edit", `{"path":"a.go","edits":[{"oldText":"A()","newText":"B()"}],"moveTo":"c/d.go"}`), "ok", "moved a.go to c/d.go", "3\tfunc B() {}")
 	want(t, call(t, s, "write", `{"path":"x/y","content":"z\n"}`), "ok", "created x/y")
 	want(t, call(t, s, "write", `{"path":"sub/b.txt","delete":true}`), "ok", "deleted sub/b.txt")
 	if got := content(t, dir, "c/d.go") + content(t, dir, "x/y"); got != "package a\n\nfunc B() {}\nz\n" {
