@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -82,10 +81,10 @@ func (s *session) inspect(ctx context.Context, run *gitstate.Run) (*inspectDocum
 	}
 	doc.Next = run.Due(doc.Interrupted)
 	if run.State.Owner != nil {
-		doc.Log = filepath.Join(s.liveFolder(run.ID), "worker.log")
+		doc.Log = s.flow().LogPath(run.ID)
 	}
 	var err error
-	if doc.Usage, err = s.usage(ctx, run); err != nil {
+	if doc.Usage, err = s.flow().Usage(ctx, run); err != nil {
 		return nil, err
 	}
 	latest := fmt.Sprintf("attempts/%d/", run.State.Attempt)
@@ -111,11 +110,6 @@ func (s *session) inspect(ctx context.Context, run *gitstate.Run) (*inspectDocum
 	return doc, nil
 }
 
-// liveFolder is where events.jsonl and worker.log of a turn grow.
-func (s *session) liveFolder(id gitstate.RunID) string {
-	return filepath.Join(s.repo.CommonDir, "spot", string(id))
-}
-
 // ledgerFile reads a file of the ledger; nil if there is none.
 func (s *session) ledgerFile(ctx context.Context, run *gitstate.Run, path string) ([]byte, error) {
 	data, err := s.ledger.File(ctx, run, path)
@@ -123,47 +117,6 @@ func (s *session) ledgerFile(ctx context.Context, run *gitstate.Run, path string
 		return nil, nil
 	}
 	return data, err
-}
-
-// usage sums what the workers of all attempts used; nil before the first. A kind that one attempt does
-// not know is unknown in the sum.
-func (s *session) usage(ctx context.Context, run *gitstate.Run) (*schemas.Usage, error) {
-	var sum *schemas.Usage
-	for n := 1; n <= run.State.Attempt; n++ {
-		path := fmt.Sprintf("attempts/%d/worker.json", n)
-		data, err := s.ledgerFile(ctx, run, path)
-		if err != nil {
-			return nil, err
-		}
-		if data == nil {
-			continue
-		}
-		var receipt schemas.WorkerReceipt
-		if err := json.Unmarshal(data, &receipt); err != nil {
-			return nil, &gitstate.CorruptError{ID: run.ID, What: path, Err: err}
-		}
-		if sum == nil {
-			sum = &receipt.Usage
-			continue
-		}
-		u := receipt.Usage
-		sum.UncachedInput = plus(sum.UncachedInput, u.UncachedInput)
-		sum.CacheRead = plus(sum.CacheRead, u.CacheRead)
-		sum.CacheWrite = plus(sum.CacheWrite, u.CacheWrite)
-		sum.Output = plus(sum.Output, u.Output)
-		sum.Reasoning = plus(sum.Reasoning, u.Reasoning)
-		sum.Credits = plus(sum.Credits, u.Credits)
-		sum.CostUSD = plus(sum.CostUSD, u.CostUSD)
-	}
-	return sum, nil
-}
-
-func plus[T int64 | float64](a, b *T) *T {
-	if a == nil || b == nil {
-		return nil
-	}
-	sum := *a + *b
-	return &sum
 }
 
 func writeInspect(w io.Writer, doc *inspectDocument, now time.Time) {

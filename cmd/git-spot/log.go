@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -205,7 +204,7 @@ func (f *follower) line(text string) error {
 
 // live reads on in the file that grows while the turn runs; nil if there is nothing.
 func (f *follower) live() []byte {
-	file, err := durable.Open(filepath.Join(f.s.liveFolder(f.id), "events.jsonl"))
+	file, err := durable.Open(f.s.flow().EventsPath(f.id))
 	if err != nil {
 		return nil // not there yet, or not any more, or not ours
 	}

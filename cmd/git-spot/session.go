@@ -13,6 +13,7 @@ import (
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/config"
+	"github.com/git-spot/git-spot/internal/flow"
 	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
 )
@@ -62,6 +63,9 @@ func (e *env) discover(ctx context.Context) (*gitexec.Repo, error) {
 }
 
 func (s *session) close() { _ = s.ledger.Close() }
+
+// flow is for what package flow reads of a run without a configuration.
+func (s *session) flow() *flow.Session { return &flow.Session{Repo: s.repo, Ledger: s.ledger} }
 
 // load resolves word (see runWord) and reads the run.
 func (s *session) load(ctx context.Context, word string) (*gitstate.Run, error) {

@@ -530,12 +530,13 @@ func (s *Session) metrics(ctx context.Context, run *gitstate.Run) (*schemas.Metr
 	if err != nil {
 		return nil, err
 	}
-	var tries []schemas.Try
+	latest := 0
 	for _, r := range receipts {
-		tries = append(tries, schemas.Try{Usage: r.Usage})
-		m.Isolation = &r.Isolation
+		if r.Attempt >= latest {
+			latest, m.Isolation = r.Attempt, &r.Isolation
+		}
 	}
-	m.Worker = sumUsage(tries)
+	m.Worker = usageOf(receipts)
 	events, err := s.Ledger.History(ctx, run.ID)
 	if err != nil {
 		return nil, err
@@ -550,7 +551,26 @@ func (s *Session) metrics(ctx context.Context, run *gitstate.Run) (*schemas.Metr
 	return m, nil
 }
 
-// receipts reads the receipt of every attempt and of every try that was put aside, in order.
+// Usage adds up what the workers of a run have used, nil if none has worked. A kind that one of their turns
+// does not know is unknown in the sum.
+func (s *Session) Usage(ctx context.Context, run *gitstate.Run) (*schemas.Usage, error) {
+	receipts, err := s.receipts(ctx, run)
+	if err != nil || len(receipts) == 0 {
+		return nil, err
+	}
+	sum := usageOf(receipts)
+	return &sum, nil
+}
+
+func usageOf(receipts []*schemas.WorkerReceipt) schemas.Usage {
+	var tries []schemas.Try
+	for _, r := range receipts {
+		tries = append(tries, schemas.Try{Usage: r.Usage})
+	}
+	return sumUsage(tries)
+}
+
+// receipts reads the receipt of every attempt and of every turn that was put aside.
 func (s *Session) receipts(ctx context.Context, run *gitstate.Run) ([]*schemas.WorkerReceipt, error) {
 	names, err := s.attemptFolders(ctx, run)
 	if err != nil {
