@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/git-spot/git-spot/internal/durable"
+	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/internal/proc"
 	"github.com/git-spot/git-spot/schemas"
 )
@@ -320,9 +321,22 @@ func recorded(s *schemas.RunState) *schemas.Owner {
 	return s.Owner
 }
 
-func (l *Ledger) lockPath(id RunID) string {
-	return filepath.Join(l.repo.CommonDir, "spot", string(id)+".lock")
+// RunFolder is the folder for what is kept of a run outside of its ledger: the live logs of a turn, the index of
+// base. It can be deleted at any time without losing a finished step.
+func RunFolder(repo *gitexec.Repo, id RunID) string {
+	return filepath.Join(repo.CommonDir, "spot", string(id))
 }
+
+// MakeRunFolder makes RunFolder, whatever a worker has put in its place.
+func MakeRunFolder(repo *gitexec.Repo, id RunID) error {
+	folder := RunFolder(repo, id)
+	if err := durable.Folder(filepath.Dir(folder), 0o777); err != nil {
+		return err
+	}
+	return durable.Folder(folder, 0o700)
+}
+
+func (l *Ledger) lockPath(id RunID) string { return RunFolder(l.repo, id) + ".lock" }
 
 // lock takes the lock of a run, or returns durable.ErrLocked after lockWait.
 func (l *Ledger) lock(ctx context.Context, id RunID) (*durable.Lock, error) {

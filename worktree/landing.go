@@ -124,7 +124,7 @@ func newLanding(repo *gitexec.Repo, plan *schemas.Integration, id gitstate.RunID
 	}
 	return &landing{
 		source: &source{repo: seen, branch: gitstate.Ref(plan.Branch)},
-		plan:   plan, id: id, dir: filepath.Join(repo.CommonDir, "spot", string(id), "landing"),
+		plan:   plan, id: id, dir: filepath.Join(gitstate.RunFolder(repo, id), "landing"),
 	}
 }
 

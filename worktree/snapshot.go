@@ -96,7 +96,7 @@ func (w *Worktree) snapshot(ctx context.Context, mode snapshotMode, message stri
 			return Snapshot{}, err
 		}
 	}
-	if err := w.makeStateDir(); err != nil {
+	if err := gitstate.MakeRunFolder(w.repo, w.spec.ID); err != nil {
 		return Snapshot{}, err
 	}
 	scratch, err := durable.MkdirTemp(w.stateDir(), "snapshot-")

@@ -75,17 +75,7 @@ func (w *Worktree) mirror() string {
 }
 
 // stateDir holds what git spot keeps about the folder. The live logs of the run are there too.
-func (w *Worktree) stateDir() string {
-	return filepath.Join(w.repo.CommonDir, "spot", string(w.spec.ID))
-}
-
-// makeStateDir makes stateDir, whatever a worker has put in its place.
-func (w *Worktree) makeStateDir() error {
-	if err := durable.Folder(filepath.Dir(w.stateDir()), 0o777); err != nil {
-		return err
-	}
-	return durable.Folder(w.stateDir(), 0o700)
-}
+func (w *Worktree) stateDir() string { return gitstate.RunFolder(w.repo, w.spec.ID) }
 
 // index is the index of base as it was right after the checkout. It is never updated: a later index
 // could hold stat data that a worker chose. A file's change time is not the worker's to choose, so
@@ -112,7 +102,7 @@ func Create(ctx context.Context, repo *gitexec.Repo, spec Spec) (_ *Worktree, er
 			return nil, err
 		}
 	}
-	if err := w.makeStateDir(); err != nil {
+	if err := gitstate.MakeRunFolder(w.repo, w.spec.ID); err != nil {
 		return nil, err
 	}
 	if err := durable.Mkdir(w.Path(), 0o755); err != nil {
@@ -213,7 +203,7 @@ func (w *Worktree) Reset(ctx context.Context, tree gitstate.OID) error {
 	if w.Lost() {
 		return &fs.PathError{Op: "reset", Path: w.Path(), Err: fs.ErrNotExist}
 	}
-	if err := w.makeStateDir(); err != nil {
+	if err := gitstate.MakeRunFolder(w.repo, w.spec.ID); err != nil {
 		return err
 	}
 	if err := durable.Replace(w.resetMark(), []byte(tree), 0o600); err != nil {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/git-spot/git-spot/gitstate"
 	"github.com/git-spot/git-spot/internal/config"
-	"github.com/git-spot/git-spot/internal/durable"
 	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/verify"
@@ -79,20 +78,10 @@ func (s *Session) writeSnapshot(ctx context.Context, write func(context.Context,
 	return write(gitstate.WithSync(ctx), message, worktree.Identity{Name: by.Name, Email: by.Email, When: by.When})
 }
 
-// liveFolder holds what grows while a turn runs, and the private index. It can be deleted at any time
-// without losing a finished step.
-func (s *Session) liveFolder(id gitstate.RunID) string {
-	return filepath.Join(s.Repo.CommonDir, "spot", string(id))
-}
+// liveFolder holds what grows while a turn runs.
+func (s *Session) liveFolder(id gitstate.RunID) string { return gitstate.RunFolder(s.Repo, id) }
 
-// makeLiveFolder makes liveFolder, whatever a worker has put in its place.
-func (s *Session) makeLiveFolder(id gitstate.RunID) error {
-	live := s.liveFolder(id)
-	if err := durable.Folder(filepath.Dir(live), 0o777); err != nil {
-		return err
-	}
-	return durable.Folder(live, 0o700)
-}
+func (s *Session) makeLiveFolder(id gitstate.RunID) error { return gitstate.MakeRunFolder(s.Repo, id) }
 
 // LogPath is the live log of a run's turn for people.
 func (s *Session) LogPath(id gitstate.RunID) string {
