@@ -266,7 +266,7 @@ func (s *Set) missing(name, folder, part string) error {
 			}
 		}
 	}
-	hint := ""
+	hint := " find looks for a name in all folders."
 	if near != "" {
 		hint = " Did you mean " + show(path.Join(folder, near)) + "?"
 	}
