@@ -148,6 +148,7 @@ func (s *Server) Close() error {
 	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
+	_ = s.http.Close() // a connection that was accepted meanwhile
 	s.conns.Wait()
 	return err
 }

@@ -376,7 +376,9 @@ func TestToolsAreTakenFromTheOffer(t *testing.T) {
 	for _, test := range []struct{ call, offer, name, args string }{
 		{`{"tool":"read","args":{"path":"a"}}`, offer("read", "path"), "read", `{"path":"a"}`},
 		{`{"tool":"read","args":{"path":"a"}}`, offer("Read", "file_path"), "Read", `{"file_path":"a"}`},
-		{`{"tool":"edit","args":{"path":"a","old":"<","new":"y","n":1}}`, offer("replace", "file_path", "old_string", "new_string"), "replace", `{"file_path":"a","n":1,"new_string":"y","old_string":"<"}`},
+		{`{"tool":"edit","args":{"path":"a","edits":[{"oldText":"x","newText":"y"}]}}`, offer("edit", "path", "edits"), "edit", `{"path":"a","edits":[{"oldText":"x","newText":"y"}]}`},
+		{`{"tool":"edit","args":{"path":"a","edits":[{"oldText":"x","newText":"y"}]}}`, offer("Edit", "file_path", "old_string", "new_string"), "Edit", `{"file_path":"a","new_string":"y","old_string":"x"}`},
+		{`{"tool":"edit","args":{"path":"a","oldText":"<","newText":"y","n":1}}`, offer("replace", "file_path", "old_string", "new_string"), "replace", `{"file_path":"a","n":1,"new_string":"y","old_string":"<"}`},
 		{`{"tool":"read","args":{"path":"a"}}`, offer("Read", "path") + "," + offer("read", "filePath"), "read", `{"path":"a"}`},
 		{`{"tool":"find"}`, offer("Glob", "pattern"), "Glob", `{}`},
 		{`{"tool":"ls","args":{"path":"a"}}`, offer("Read", "file_path"), "ls", `{"path":"a"}`},
@@ -575,7 +577,7 @@ func FuzzDecode(f *testing.F) {
 // A client that goes away in mid-stream leaves nothing behind; goleak holds that.
 func TestClientsGoAway(t *testing.T) {
 	t.Parallel()
-	s := start(t, scriptedmodel.Options{Script: script(t, `{"steps":[{"text":"`+strings.Repeat("word ", 1<<20)+`"}]}`)})
+	s := start(t, scriptedmodel.Options{Script: script(t, `{"steps":[{"text":"`+strings.Repeat("word ", 1<<18)+`"}]}`)})
 	for _, api := range apis {
 		path, body := minimal(api, "x", true)
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL(), "http://"))

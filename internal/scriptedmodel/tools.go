@@ -2,6 +2,7 @@ package scriptedmodel
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 )
 
@@ -11,7 +12,8 @@ type tool struct {
 	properties map[string]json.RawMessage // of its arguments
 }
 
-// Programs have different names for the same tools and arguments. A script uses the first of each line.
+// Programs have different names for the same tools and arguments. A script uses the first of each line,
+// which are those of git spot's own agent.
 var (
 	toolNames = [][]string{
 		{"read", "Read", "read_file"},
@@ -24,8 +26,8 @@ var (
 	argumentNames = [][]string{
 		{"path", "file_path", "filePath", "absolute_path"},
 		{"content", "text", "file_text"},
-		{"old", "old_string", "oldString", "oldText"},
-		{"new", "new_string", "newString", "newText"},
+		{"oldText", "old_string", "oldString", "old"},
+		{"newText", "new_string", "newString", "new"},
 	}
 )
 
@@ -55,6 +57,11 @@ func pick(offered []tool, c Call) (name, args string) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(c.Args, &given); err != nil {
 		return t.name, string(c.Args)
+	}
+	var edits []map[string]json.RawMessage
+	if t.properties["edits"] == nil && json.Unmarshal(given["edits"], &edits) == nil && len(edits) == 1 {
+		delete(given, "edits") // a program that takes one edit at a time has it beside the path
+		maps.Copy(given, edits[0])
 	}
 	for _, names := range argumentNames {
 		value, ok := given[names[0]]
