@@ -18,21 +18,9 @@ import (
 // updateFromMirror is update for a folder with other attributes than base. Gone are the tracked paths
 // that are not there.
 func (s *snapshot) updateFromMirror(ctx context.Context, gone []string) (err error) {
-	if err := durable.RemoveAll(s.mirror); err != nil {
-		return err
-	}
 	defer func() { err = errors.Join(err, durable.RemoveAll(s.mirror)) }()
-	var ordinary, raw []string
-	for path := range s.found.files {
-		if underAttributes(path) {
-			raw = append(raw, path)
-		} else {
-			ordinary = append(ordinary, path)
-		}
-	}
-	slices.Sort(ordinary)
-	slices.Sort(raw)
-	if err := s.copyFiles(ctx, ordinary); err != nil {
+	ordinary, raw, err := s.fillMirror(ctx)
+	if err != nil {
 		return err
 	}
 	goneLast := slices.DeleteFunc(slices.Clone(gone), func(path string) bool { return !underAttributes(path) })
@@ -57,21 +45,9 @@ func (s *snapshot) updateFromMirror(ctx context.Context, gone []string) (err err
 
 // addAlone adds all files of the folder to an empty index as they are, with no attributes in force.
 func (s *snapshot) addAlone(ctx context.Context) (err error) {
-	if err := durable.RemoveAll(s.mirror); err != nil {
-		return err
-	}
 	defer func() { err = errors.Join(err, durable.RemoveAll(s.mirror)) }()
-	var ordinary, raw []string
-	for path := range s.found.files {
-		if underAttributes(path) {
-			raw = append(raw, path)
-		} else {
-			ordinary = append(ordinary, path)
-		}
-	}
-	slices.Sort(ordinary)
-	slices.Sort(raw)
-	if err := s.copyFiles(ctx, ordinary); err != nil {
+	ordinary, raw, err := s.fillMirror(ctx)
+	if err != nil {
 		return err
 	}
 	s.tracked = nil // not in this index
@@ -81,6 +57,23 @@ func (s *snapshot) addAlone(ctx context.Context) (err error) {
 		}
 	}
 	return s.addRaw(ctx, raw)
+}
+
+// fillMirror makes the mirror with the files that are found, all but those that would be attributes: raw.
+func (s *snapshot) fillMirror(ctx context.Context) (ordinary, raw []string, err error) {
+	if err := durable.RemoveAll(s.mirror); err != nil {
+		return nil, nil, err
+	}
+	for path := range s.found.files {
+		if underAttributes(path) {
+			raw = append(raw, path)
+		} else {
+			ordinary = append(ordinary, path)
+		}
+	}
+	slices.Sort(ordinary)
+	slices.Sort(raw)
+	return ordinary, raw, s.copyFiles(ctx, ordinary)
 }
 
 // underAttributes reports whether a component of path is .gitattributes, in any case.
