@@ -14,7 +14,10 @@ var ErrLocked = errors.New("locked by another process")
 
 // Lock is an exclusive flock. The kernel drops it when the last copy of its descriptor is closed, in
 // this process and in those that inherited it, however they end.
-type Lock struct{ f *os.File }
+type Lock struct {
+	f        *os.File
+	handedOn bool
+}
 
 // TryLock takes the lock on the file path, which it creates if needed and never removes, without
 // waiting. It returns ErrLocked if the lock is held. The file's content means nothing. What is at path
@@ -33,7 +36,7 @@ func TryLock(path string) (*Lock, error) {
 		if err != nil {
 			return nil, disk(path, err)
 		}
-		err = flock(f)
+		err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = ErrLocked
 		}
@@ -55,20 +58,35 @@ func TryLock(path string) (*Lock, error) {
 }
 
 // File is the descriptor that holds the lock, for proc.WithLock. It stays the Lock's.
-func (l *Lock) File() *os.File { return l.f }
-
-// Unlock closes this process's descriptor. The lock is free once the children that inherited it have
-// ended as well. A second call returns os.ErrClosed.
-func (l *Lock) Unlock() error {
-	// Not LOCK_UN: that would free it under the children.
-	return l.f.Close()
+func (l *Lock) File() *os.File {
+	l.handedOn = true
+	return l.f
 }
 
-func flock(f *os.File) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
+// Unlock closes this process's descriptor. The lock is free once the children that inherited it by File have
+// ended as well; at once if nobody asked for File. A second call returns os.ErrClosed.
+func (l *Lock) Unlock() error {
+	var err error
+	if !l.handedOn {
+		// A child that this process is starting at this moment has a copy until it executes its program. With
+		// File it may be meant to.
+		err = flock(l.f, syscall.LOCK_UN)
 	}
+	return errors.Join(err, l.f.Close())
+}
+
+func flock(f *os.File, how int) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var locked error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			if locked = syscall.Flock(int(fd), how); !errors.Is(locked, syscall.EINTR) {
+				return
+			}
+		}
+	})
+	return errors.Join(err, locked)
 }
