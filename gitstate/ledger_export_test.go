@@ -80,6 +80,14 @@ func Choose(slots map[int]bool, limit int) int {
 	return n
 }
 
+// LockPath is where the lock is that the phase holds, "" if it holds none.
+func (p *Phase) LockPath() string {
+	if p.lock == nil {
+		return ""
+	}
+	return p.ledger.lockPath(p.ID)
+}
+
 // Limited is a run in state s that may be revised most times.
 func Limited(s *schemas.RunState, most int) *Run {
 	return &Run{State: *s, maxRevisions: func() (int, bool) { return most, true }}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,6 +147,7 @@ func prepare(t testing.TB, l *gitstate.Ledger, dir string, id gitstate.RunID) {
 	if err := prepareRun(t.Context(), l, id, git(t, dir, "rev-parse", "main"), 16); err != nil {
 		t.Fatal(err)
 	}
+	unlocked(t, filepath.Join(l.Repo().CommonDir, "spot", string(id)+".lock"))
 }
 
 func prepareRun(ctx context.Context, l *gitstate.Ledger, id gitstate.RunID, base string, limit int) error {
@@ -166,10 +169,35 @@ func begin(t testing.TB, l *gitstate.Ledger, id gitstate.RunID, by gitstate.Trig
 	return p
 }
 
+// finish ends a phase that has no children any more.
 func finish(t testing.TB, p *gitstate.Phase) {
 	t.Helper()
+	path := p.LockPath()
 	if err := p.Close(); err != nil {
 		t.Error(err)
+	}
+	if path != "" {
+		unlocked(t, path)
+	}
+}
+
+// unlocked waits until a lock is free: a child that had it may end a little later than its phase or its owner,
+// and whatever another test starts has a copy until it executes its program.
+func unlocked(t testing.TB, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+	if err == nil {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 

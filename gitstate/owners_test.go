@@ -248,6 +248,7 @@ func TestOwnerThatCrashed(t *testing.T) {
 			t.Errorf("recover while the owner lives: %v", err)
 		}
 		owner.kill(t)
+		unlocked(t, filepath.Join(dir, ".git/spot/x1.lock"))
 		if !l.Interrupted(ctx, load(t, l, "x1")) {
 			t.Error("not interrupted after the owner was killed")
 		}
@@ -408,7 +409,9 @@ func TestChildrenOfAPhaseHoldTheLock(t *testing.T) {
 	if _, err := io.ReadFull(answer, make([]byte, 1)); err != nil { // it runs
 		t.Fatal(err)
 	}
-	finish(t, p)
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := l.Begin(t.Context(), "x1", "run", gitstate.ByRun); !hasCode(err, schemas.CodeLockHeld) {
 		t.Errorf("while a child lives: %v", err)
 	}
@@ -416,5 +419,6 @@ func TestChildrenOfAPhaseHoldTheLock(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
+	unlocked(t, filepath.Join(dir, ".git/spot/x1.lock"))
 	finish(t, begin(t, l, "x1", gitstate.ByRun))
 }

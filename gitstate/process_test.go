@@ -125,7 +125,7 @@ func childPrepare(t *testing.T, l *gitstate.Ledger, args []string) error {
 	}
 	say("ready")
 	await()
-	err = prepareRun(t.Context(), l, gitstate.RunID(args[0]), args[1], limit)
+	err = patiently(func() error { return prepareRun(t.Context(), l, gitstate.RunID(args[0]), args[1], limit) })
 	if coded, ok := errors.AsType[schemas.Coded](err); ok {
 		say("%s", coded.Code())
 		return nil

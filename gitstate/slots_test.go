@@ -3,6 +3,7 @@ package gitstate_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,17 @@ import (
 func slotRefs(t testing.TB, dir string) string {
 	t.Helper()
 	return git(t, dir, "for-each-ref", "--format=%(refname)", "refs/spot/slots")
+}
+
+// patiently does again what a lock file of git's was in the way of: whoever holds it may have to wait for a
+// processor.
+func patiently(do func() error) error {
+	for {
+		err := do()
+		if _, locked := errors.AsType[*gitstate.LockError](err); !locked {
+			return err
+		}
+	}
 }
 
 func TestSlotsAreExactUnderManyProcesses(t *testing.T) {
@@ -73,7 +85,11 @@ func TestSlotsAreNeverOverfull(t *testing.T) {
 			l := open(t, dir) // as another process would
 			wg.Go(func() {
 				for r := range rounds {
-					p, _, err := l.Reserve(t.Context(), gitstate.RunID(fmt.Sprintf("w%d-%d", w, r)), "prepare", limit)
+					var p *gitstate.Phase
+					err := patiently(func() (err error) {
+						p, _, err = l.Reserve(t.Context(), gitstate.RunID(fmt.Sprintf("w%d-%d", w, r)), "prepare", limit)
+						return err
+					})
 					if _, full := errors.AsType[*gitstate.ConcurrencyError](err); full {
 						continue
 					}
@@ -115,6 +131,7 @@ func TestSlotOfAClaimantThatIsGone(t *testing.T) {
 			t.Errorf("the same id while the claimant lives: %v", err)
 		}
 		p.kill(t)
+		unlocked(t, filepath.Join(dir, ".git/spot/x1.lock"))
 		if err := prepareRun(t.Context(), l, "x2", base, 1); err != nil {
 			t.Errorf("after the claimant has gone: %v", err)
 		}
