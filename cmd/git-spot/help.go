@@ -102,7 +102,12 @@ func writeRootHelp(w io.Writer, root *cli.Command) {
 	}
 	_ = table.Flush()
 	writeFlags(w, "GLOBAL OPTIONS", root.Flags)
-	fmt.Fprint(w, "\nENVIRONMENT\n  GIT_SPOT_TRACE=1|FILE  show every git call and child process with its time\n")
+	fmt.Fprint(w, `
+ENVIRONMENT
+  GIT_SPOT_TRACE=1|FILE  show every git call and child process with its time
+  GIT_SPOT_RECORD=FILE   append every exchange with a model's provider to FILE
+  GIT_SPOT_REPLAY=FILE   answer from such a file, and ask no provider
+`)
 	fmt.Fprint(w, "\nEXAMPLE\n  git spot demo\n")
 	fmt.Fprint(w, "\nEXIT STATUS\n")
 	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -112,6 +112,7 @@ git opens this page for "git spot --help"; "git spot COMMAND -h" shows one comma
 	}
 	section("ENVIRONMENT")
 	item("GIT_SPOT_TRACE", "1 shows every git call and child process with its time on standard error, an absolute path appends them to that file.")
+	item("GIT_SPOT_RECORD, GIT_SPOT_REPLAY", "a file to which every exchange with a model's provider is appended; a file from which the worker is answered, while no provider is asked.")
 	item("PARENT_AGENT, PARENT_THREAD_ID", "who calls, and in which of its sessions.")
 	section("FILES")
 	item("refs/spot/runs/<id>", "the ledger of a run: one commit for each event, its state in state.json.")
@@ -120,7 +121,12 @@ git opens this page for "git spot --help"; "git spot COMMAND -h" shows one comma
 	item("<git dir>/spot/<id>/worker.log", "what a worker does, while it does it.")
 	section("CONFIGURATION")
 	text(`Everything is git configuration under spot.*; "git spot doctor" lists every value that is set, with its origin. A key that
-may have several values takes all of the nearest scope. A profile says who does the work. The adapter command drives any program:`)
+may have several values takes all of the nearest scope. A profile says who does the work. The adapter builtin is the agent that
+comes with git spot, which needs a model server and mostly a key; some profiles of it are there already:`)
+	example(`export DEEPSEEK_API_KEY=...
+git config --global spot.defaultProfile deepseek`)
+	text(`It has no shell, and never sees the key: that is taken from the variable, else from git's credential helper, and added to
+each request by git spot. docs/workers.md has the lines for other providers. The adapter command drives any program:`)
 	example(`git config --global spot.profile.mine.adapter command
 git config --global --add spot.profile.mine.argv my-agent
 git config --global --add spot.profile.mine.argv --without-questions
@@ -148,18 +154,27 @@ func configurationKeys() [][2]string {
 		{"spot.protectedBranch", "branches that nothing is landed on, without refs/heads/. May have several values."},
 		{"spot.sandbox", "require refuses to run without a sandbox, which this version does not have; prefer (the default) and off go on without."},
 		{"spot.selfReview.enabled", "park a run for a self-review after its verification; default: true."},
-		{"spot.profile.NAME.adapter", "command; the others that a profile may name are not in this version."},
+		{"spot.profile.NAME.adapter", "builtin or command; the others that a profile may name are not in this version."},
+		{"spot.profile.NAME.program", "what to start in the place of the adapter's own program, or of the first of argv: a name on PATH, or an absolute path."},
+		{"spot.profile.NAME.api", "of builtin: what the server speaks: chat (the default; OpenAI chat completions), responses (OpenAI) or messages (Anthropic)."},
+		{"spot.profile.NAME.baseURL", "of builtin: where the server is, without the last part: /chat/completions, /responses or /v1/messages."},
+		{"spot.profile.NAME.maxContextSize", "of builtin: tokens of the model's context window; default: 128000."},
+		{"spot.profile.NAME.reasoningEffort", "of builtin: how much the model is to reason, in the provider's words."},
 		{"spot.profile.NAME.argv", "the program and its arguments, one value each, in order. It is not given to a shell. A file of yours needs its absolute path."},
 		{"spot.profile.NAME.prompt", "stdin (the default), file (the name of one is the last argument) or argument (the last one is the task itself)."},
 		{"spot.profile.NAME.output", `text (the default: what it prints is its report) or jsonl: one event a line, of the types text and final with "text", ` +
 			`tool with "name" and "status", session with "id", error with "class" and "message", and usage with "uncachedInput", "cacheRead", "cacheWrite", "output" and "costUSD".`},
 		{"spot.profile.NAME.env", "NAME passes a variable on, NAME=VALUE sets one. May have several values."},
-		{"spot.profile.NAME.apiKeyEnv", "the variable that holds the key. It must be set, is passed on, and its value is kept out of everything that is stored."},
-		{"spot.profile.NAME.model", "recorded with each turn, in the note and in the commit."},
-		{"spot.profile.NAME.timeoutSeconds, idleSeconds", "limits of a turn; the contract may set lower ones."},
+		{"spot.profile.NAME.apiKeyEnv", "the variable that holds the key, whose value is kept out of everything that is stored. builtin never gets it, and where it is " +
+			"not set git's credential helper is asked; for command it must be set, and is passed on."},
+		{"spot.profile.NAME.model", "what builtin asks for; recorded with each turn, in the note and in the commit."},
+		{"spot.profile.NAME.provider", "recorded with each turn."},
+		{"spot.profile.NAME.timeoutSeconds, idleSeconds, maxSteps", "limits of a turn; the contract may set lower ones."},
 		{"spot.profile.NAME.costTier", "cheap, standard or premium: the profile is then chosen by itself for tasks of low, medium or high difficulty."},
 		{"spot.profile.NAME.strengths", "domains of tasks that it is chosen for before others of its tier. May have several values."},
+		{"spot.profile.NAME.capabilities, modalities", "what a task may ask for and the model can do. May have several values."},
 		{"spot.profile.NAME.fallbackProfiles", "who goes on when its provider says that the quota is used up or the rate too high, or fails for the moment. May have several values."},
+		{"spot.rate.MODEL.input, output, cacheRead, cacheWrite", "USD per million tokens, for a provider that does not say what a request costs: maxCostUSD of a contract needs them."},
 	}
 }
 
@@ -169,7 +184,8 @@ func TestConfigurationKeys(t *testing.T) {
 	values := map[string]string{
 		"maxConcurrentRuns": "4", "maxRevisions": "2", "defaultProfile": "NAME", "profile": "NAME", "adapter": "command", "sandbox": "prefer",
 		"enabled": "true", "prompt": "stdin", "output": "text", "costTier": "cheap", "timeoutSeconds": "1", "idleSeconds": "1", "fallbackProfiles": "deepseek",
-		"env": "VARIABLE", "apiKeyEnv": "VARIABLE",
+		"env": "VARIABLE", "apiKeyEnv": "VARIABLE", "api": "chat", "baseURL": "https://example.com/v1", "maxContextSize": "1", "maxSteps": "1",
+		"capabilities": "tool-use",
 	}
 	var entries []gitexec.ConfigEntry
 	for _, row := range configurationKeys() {
@@ -178,7 +194,10 @@ func TestConfigurationKeys(t *testing.T) {
 		for _, key := range keys {
 			name := strings.TrimPrefix(key, prefix)
 			value := values[name]
-			if value == "" {
+			switch {
+			case strings.HasPrefix(prefix, "spot.rate."):
+				value = "1"
+			case value == "":
 				value = "/x"
 			}
 			entries = append(entries, gitexec.ConfigEntry{
