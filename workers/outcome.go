@@ -110,25 +110,22 @@ func (s *fromStderr) verdict(exit int, spoke bool) Verdict {
 // questionMark begins the last lines of a worker that cannot go on without an answer. The prompts say so.
 const questionMark = "QUESTION:"
 
-// question is what a worker's last words ask of the caller, "" if nothing.
+// question is what a worker's last words ask of the caller: its last paragraph, from the line on that
+// begins with questionMark, whatever marks of Markdown are around that. It is all that the worker said
+// if there is no such line, or nothing after it.
 func question(text string) string {
-	start := -1
-	for i := 0; i < len(text); {
-		line := text[i:]
-		if strings.HasPrefix(strings.TrimLeft(line, " \t*"), questionMark) {
-			start = i
-		}
-		end := strings.IndexByte(line, '\n')
-		if end < 0 {
+	const marks = " \t\r\n*_#>"
+	paragraphs := strings.Split(strings.ReplaceAll(strings.TrimSpace(text), "\r\n", "\n"), "\n\n")
+	lines := strings.Split(paragraphs[len(paragraphs)-1], "\n")
+	for i, line := range lines {
+		if asked, ok := strings.CutPrefix(strings.TrimLeft(line, marks), questionMark); ok {
+			if asked = strings.Trim(strings.Join(append([]string{asked}, lines[i+1:]...), "\n"), marks); asked != "" {
+				return asked
+			}
 			break
 		}
-		i += end + 1
 	}
-	if start < 0 {
-		return ""
-	}
-	_, asked, _ := strings.Cut(text[start:], questionMark)
-	return strings.Trim(asked, " \t\n*")
+	return text
 }
 
 // classify finds what providers and agent programs say when an account is the trouble. It is meant to

@@ -20,8 +20,10 @@ type Choice struct {
 
 // Route picks the profile for a contract: the flag's, else the one that the caller prefers, else one of
 // the tier of the task's difficulty, else the default. Only a profile whose adapter this version has is
-// picked by difficulty, and only if the variable that should hold its key is set. The error is a *Error: HIGH_RISK_BLOCKED whatever the profile, CONFIG_INVALID if
-// the flag names no profile, WORKER_CAPABILITY if the profile lacks what the contract asks for.
+// picked by difficulty, and only if the variable that should hold its key is set: git's credential helper
+// is not asked for every profile that there is. The error is a *Error: HIGH_RISK_BLOCKED whatever the
+// profile, CONFIG_INVALID if the flag names no profile, WORKER_CAPABILITY if the profile lacks what the
+// contract asks for.
 func Route(cfg *config.Config, contract *schemas.Contract, caller, flagProfile string, getenv func(string) string) (Choice, error) {
 	choice := Choice{Difficulty: difficulty(contract)}
 	if contract.Risk == schemas.LevelHigh {
