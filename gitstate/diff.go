@@ -43,19 +43,11 @@ type Change struct {
 // prints. Nothing in the result depends on the user's configuration, attributes, diff drivers or replace
 // refs, but for the length of hunk headers where $GIT_DIR/info/attributes names a driver.
 func (l *Ledger) Diff(ctx context.Context, base, candidate OID) (*Diff, error) {
-	d := &Diff{Base: base, Candidate: candidate}
-	c, err := l.store.Commit(ctx, candidate)
-	if err != nil {
-		return nil, fmt.Errorf("candidate %s: %w", candidate, err)
-	}
-	d.Tree = c.Tree
-
-	hash := sha256.New()
 	var raw bytes.Buffer
-	if err := l.repo.Stream(ctx, l.diffTree(base, candidate, "-z"), io.MultiWriter(hash, &raw)); err != nil {
+	d, err := l.hash(ctx, base, candidate, &raw)
+	if err != nil {
 		return nil, err
 	}
-	d.SHA256 = hex.EncodeToString(hash.Sum(nil))
 	if d.Changes, err = parseRaw(raw.Bytes()); err != nil {
 		return nil, err
 	}
@@ -76,6 +68,24 @@ func (l *Ledger) Diff(ctx context.Context, base, candidate OID) (*Diff, error) {
 		d.Stat.Deleted += c.Deleted
 	}
 	return d, nil
+}
+
+// DiffHash is Diff without Changes, Stat and Bytes. It reads no blob.
+func (l *Ledger) DiffHash(ctx context.Context, base, candidate OID) (*Diff, error) {
+	return l.hash(ctx, base, candidate, io.Discard)
+}
+
+// hash is DiffHash, with what is hashed going to raw as well.
+func (l *Ledger) hash(ctx context.Context, base, candidate OID, raw io.Writer) (*Diff, error) {
+	c, err := l.store.Commit(ctx, candidate)
+	if err != nil {
+		return nil, fmt.Errorf("candidate %s: %w", candidate, err)
+	}
+	hash := sha256.New()
+	if err := l.repo.Stream(ctx, l.diffTree(base, candidate, "-z"), io.MultiWriter(hash, raw)); err != nil {
+		return nil, err
+	}
+	return &Diff{Base: base, Candidate: candidate, Tree: c.Tree, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
 // diffTree is a diff-tree that sees no attributes: none of a checkout, because there is none, none of an

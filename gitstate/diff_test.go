@@ -89,6 +89,9 @@ func TestDiff(t *testing.T) {
 		if want := git(t, dir, "rev-parse", cand+"^{tree}"); string(d.Tree) != want {
 			t.Errorf("Tree %s, want %s", d.Tree, want)
 		}
+		if h, err := l.DiffHash(t.Context(), d.Base, d.Candidate); err != nil || h.SHA256 != d.SHA256 || h.Tree != d.Tree || h.Base != d.Base || h.Candidate != d.Candidate {
+			t.Errorf("DiffHash = %+v, %v", h, err)
+		}
 		want := map[string]string{ // status, added, deleted, binary
 			"changed.txt": "M 6 1 false", "deleted.txt": "D 0 7 false", "mode.sh": "M 0 0 false", "becomes-link": "T 1 2 false",
 			"moved-from.txt": "D 0 50 false", "moved-to.txt": "A 50 0 false", "binary": "M 0 0 true", "text-becomes-binary": "M 0 0 true",

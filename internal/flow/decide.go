@@ -64,7 +64,7 @@ func (s *Session) Approve(ctx context.Context, id gitstate.RunID, verdict *schem
 	if err := review.CheckApproval(contract, st, verification, verdict); err != nil {
 		return nil, err
 	}
-	diff, err := s.Ledger.Diff(ctx, gitstate.OID(st.Base.Commit), gitstate.OID(st.Candidate))
+	diff, err := s.Ledger.DiffHash(ctx, gitstate.OID(st.Base.Commit), gitstate.OID(st.Candidate))
 	if err != nil {
 		return nil, err
 	}
