@@ -30,16 +30,9 @@ func ApprovedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitsta
 }
 
 func approvedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitstate.OID, message string, patience time.Duration) (gitstate.OID, error) {
-	var identityErr, signErr error
-	var sign bool
-	var wg sync.WaitGroup
-	wg.Go(func() { _, _, identityErr = Author(ctx, repo) })
-	wg.Go(func() { sign, signErr = signs(ctx, repo) })
-	wg.Wait()
-	for _, err := range []error{identityErr, signErr} {
-		if err != nil {
-			return "", err
-		}
+	sign, err := signs(ctx, repo)
+	if err != nil {
+		return "", err
 	}
 	call := gitexec.Call{
 		Args:   []string{"commit-tree", "-p", string(parent), "-F", "-"},
@@ -53,8 +46,14 @@ func approvedCommit(ctx context.Context, repo *gitexec.Repo, tree, parent gitsta
 	}
 	call.Args = append(call.Args, string(tree))
 	out, err := repo.Run(ctx, call)
-	if e, refused := errors.AsType[*gitexec.Error](err); refused && sign && ctx.Err() == nil && e.Code() != schemas.CodeDiskFull {
-		return "", &SigningError{TimedOut: e.Status < 0, Err: err}
+	if e, refused := errors.AsType[*gitexec.Error](err); refused && ctx.Err() == nil && e.Code() != schemas.CodeDiskFull {
+		// git looks for the identity first, and has no words for it that a program could read.
+		if _, _, err := Author(ctx, repo); err != nil {
+			return "", err
+		}
+		if sign {
+			return "", &SigningError{TimedOut: e.Status < 0, Err: err}
+		}
 	}
 	if err != nil {
 		return "", diskFull(repo.CommonDir, err)
