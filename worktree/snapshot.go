@@ -388,6 +388,10 @@ func (s *snapshot) add(ctx context.Context, dir string, paths []string) error {
 	if err := s.addSome(ctx, dir, paths); err != nil {
 		return err
 	}
+	untracked := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { _, tracked := s.tracked[path]; return tracked })
+	if len(untracked) == 0 {
+		return nil
+	}
 	// git leaves out a name that it does not want, and says nothing that a program could read.
 	out, err := s.git(ctx, dir, nil, "diff-index", "--cached", "-z", "--name-only", "--no-renames", "--diff-filter=A", string(s.base))
 	if err != nil {
@@ -397,8 +401,8 @@ func (s *snapshot) add(ctx context.Context, dir string, paths []string) error {
 	for _, path := range splitNUL(out) {
 		added[path] = true
 	}
-	for _, path := range paths {
-		if _, ok := s.tracked[path]; !ok && !added[path] {
+	for _, path := range untracked {
+		if !added[path] {
 			s.out.Skipped = append(s.out.Skipped, path)
 		}
 	}
