@@ -308,6 +308,6 @@ func (d *demo) review(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("\nThe change is what the task asks for; the verdict on exactly this change is in review.json.")
+	d.say("\nHere a caller reads the change. The demo takes it as it is: the verdict on exactly this change is in review.json.")
 	return durable.WriteFile(filepath.Join(d.dir, "review.json"), fmt.Appendf(nil, string(form), state.DiffSHA256), 0o644)
 }
