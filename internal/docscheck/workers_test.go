@@ -58,6 +58,7 @@ func TestWorkersBlocks(t *testing.T) {
 					t.Errorf("it sets %s", key[0])
 				}
 			}
+			shipped := configured(t, "").Profiles[profile]
 			p := configured(t, block).Profiles[profile]
 			if p == nil || p.Adapter != "builtin" || p.Model == "" || p.BaseURL == "" || p.MaxContextSize == 0 {
 				t.Fatalf("got the profile %+v", p)
@@ -67,6 +68,9 @@ func TestWorkersBlocks(t *testing.T) {
 				key = "a-key-of-the-user"
 				if !strings.Contains(block, "export "+p.APIKeyEnv+"=...\n") {
 					t.Errorf("it does not say where %s comes from", p.APIKeyEnv)
+				}
+				if shipped != nil && shipped.Model != p.Model {
+					t.Errorf("the profile is shipped with the model %s", shipped.Model)
 				}
 			}
 			startGateway(t, p, key)
