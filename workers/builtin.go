@@ -59,8 +59,9 @@ func (builtin) Invocation(t Turn) (Invocation, error) {
 
 func (builtin) Parser(*config.Profile) Parser { return &builtinParser{} }
 
-// builtinParser reads the protocol of adapter command. The usage is what the gateway counts, an empty
-// line says no more than that the agent is alive, and the final event says why it is the last.
+// builtinParser reads the protocol of adapter command, and warnings. The usage is what the gateway
+// counts, an empty line says no more than that the agent is alive, and the final event says why it is the
+// last.
 type builtinParser struct {
 	jsonlParser
 	done bool
@@ -72,11 +73,16 @@ func (p *builtinParser) Stdout(raw []byte) []schemas.Event {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil
 	}
-	var final struct{ Type, Text, Stop string }
-	if json.Unmarshal(raw, &final) == nil && final.Type == string(schemas.EventFinal) {
-		p.done, p.stop, p.last = true, final.Stop, final.Text
-		p.spoke, p.class, p.message = true, "", ""
-		return []schemas.Event{{Type: schemas.EventFinal, Text: final.Text}}
+	var own struct{ Type, Text, Stop string }
+	if json.Unmarshal(raw, &own) == nil {
+		switch schemas.EventType(own.Type) {
+		case schemas.EventFinal:
+			p.done, p.stop, p.last = true, own.Stop, own.Text
+			p.spoke, p.class, p.message = true, "", ""
+			return []schemas.Event{{Type: schemas.EventFinal, Text: own.Text}}
+		case schemas.EventWarning:
+			return []schemas.Event{{Type: schemas.EventWarning, Text: own.Text}}
+		}
 	}
 	events := p.jsonlParser.Stdout(raw)
 	switch events[0].Type {

@@ -72,6 +72,20 @@ func TestBuiltinOutcomes(t *testing.T) {
 	}
 }
 
+// What the agent warns of is a warning of the turn, and not what the worker said.
+func TestBuiltinWarnings(t *testing.T) {
+	t.Parallel()
+	s := agentScene(t, "cat >/dev/null\ncat <<'END'\n"+`{"type":"worker_warning","text":"busy; trying again in 2s"}`+"\n"+
+		`{"type":"error","class":"rate_limit","message":"busy"}`+"\nEND\nexit 1\n").run(t)
+	s.want(t, schemas.OutcomeError, schemas.FailureRateLimit)
+	if !slices.Equal(s.final.Warnings, []string{"busy; trying again in 2s"}) || s.final.Text != "" {
+		t.Errorf("got the warnings %q and the text %q", s.final.Warnings, s.final.Text)
+	}
+	if !strings.Contains(s.log.String(), "[warn] busy; trying again in 2s") {
+		t.Errorf("got the log\n%s", s.log.String())
+	}
+}
+
 // A session goes from turn to turn, and only if it is what a program would leave.
 func TestSession(t *testing.T) {
 	t.Parallel()
