@@ -75,8 +75,9 @@ func (s *Session) undoLostTampering(ctx context.Context, phase *gitstate.Phase) 
 		return repositoryChange{}, nil
 	}
 	before, err := worktree.LoadFingerprint(s.fingerprintPath(phase.ID))
-	if errors.Is(err, fs.ErrNotExist) {
-		return repositoryChange{}, nil
+	turn := phase.State.State == schemas.StateRunning || phase.State.State == schemas.StateRevising
+	if errors.Is(err, fs.ErrNotExist) && !turn {
+		return repositoryChange{}, nil // it was killed before anything untrusted ran, or nothing does
 	}
 	if err != nil {
 		// Who wrote that there could also have removed it. The run must not stay where it is for ever.
