@@ -30,7 +30,7 @@ const fileLimit = 4 << 20
 // change after TakeFingerprint.
 type Fingerprint struct {
 	common  string               // the repository's common directory; names of files are seen from it
-	config  map[string][]setting // of the scopes local and worktree, by key; of a submodule's by moduleKey
+	config  map[string][]setting // of the scopes local and worktree, by key; of a submodule or another worktree by moduleKey
 	sources map[string]file      // the files that config comes from
 	broken  string               // git's words if the configuration cannot be read; then the rest is empty
 	files   map[string]file      // hooks and attributes, by name
@@ -48,7 +48,7 @@ type file struct {
 
 // TakeFingerprint reads the repository's own configuration with what it includes, its hooks, info
 // folder and refs (those of git spot left out), HEAD and the changed files of repo's checkout, and
-// configuration, hooks and attributes of its submodules. It runs nothing that is configured and writes nothing. That the configuration cannot be read is part
+// configuration, hooks and attributes of its submodules and other worktrees. It runs nothing that is configured and writes nothing. That the configuration cannot be read is part
 // of the fingerprint, not an error. Hooks in a folder that core.hooksPath names are not read: in the
 // checkout they are files like any other, elsewhere they are not the repository's.
 func TakeFingerprint(ctx context.Context, repo *gitexec.Repo) (*Fingerprint, error) {
@@ -86,7 +86,7 @@ func TakeFingerprint(ctx context.Context, repo *gitexec.Repo) (*Fingerprint, err
 	if f.broken != "" {
 		return f, nil // git refuses everything else as well
 	}
-	if err := f.addModules(ctx, repo); err != nil {
+	if err := f.addOthers(ctx, repo); err != nil {
 		return nil, err
 	}
 	if len(f.unreadableModules()) > 0 {
@@ -382,7 +382,7 @@ func (f *Fingerprint) undoSources(repo *gitexec.Repo, now *Fingerprint, replaced
 		}
 		was, is := f.sources[name], here[name]
 		key := moduleKey(name, unreadable)
-		broken := now.broken != "" && f.broken == "" && !isModule(name) || now.config[key] != nil && f.config[key] == nil
+		broken := now.broken != "" && f.broken == "" && !f.isOther(repo, name) || now.config[key] != nil && f.config[key] == nil
 		_, known := f.sources[name]
 		if !known && !f.own(repo, f.path(name)) { // included since then
 			continue
@@ -398,9 +398,10 @@ func (f *Fingerprint) undoSources(repo *gitexec.Repo, now *Fingerprint, replaced
 	return restored, nil
 }
 
-// own reports whether the file path holds configuration of the repository's own, also of a submodule.
+// own reports whether the file path holds configuration of the repository's own, also of a submodule or of another
+// worktree.
 func (f *Fingerprint) own(repo *gitexec.Repo, path string) bool {
-	return slices.Contains(ownSources(repo), filepath.Clean(path)) || isModule(f.name(path)) && slices.Contains(moduleConfigs, filepath.Base(path))
+	return slices.Contains(ownSources(repo), filepath.Clean(path)) || f.isOther(repo, f.name(path)) && slices.Contains(moduleConfigs, filepath.Base(path))
 }
 
 // ownSources are the files that hold the repository's own configuration, whether or not they are there.

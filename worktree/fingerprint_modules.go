@@ -8,14 +8,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/git-spot/git-spot/internal/gitexec"
 )
 
-// A submodule has a git directory of its own below modules/ of the repository's. What is configured there is run
-// by the user's git status, and by our own checkouts of submodules.
+// A submodule has a git directory of its own below modules/ of the repository's, and a linked worktree may have a
+// configuration of its own. What is configured there is run by the user's git status, and by our own checkouts of
+// submodules.
 
-// moduleKey is the key of a Fingerprint's configuration for a key in the file called name, of a submodule.
+// moduleKey is the key of a Fingerprint's configuration for a key in the file called name, which is another
+// git directory's.
 func moduleKey(name, key string) string { return name + "\x00" + key }
 
 // bareKey is a key as git spells it.
@@ -24,9 +27,10 @@ func bareKey(key string) string { return key[strings.IndexByte(key, 0)+1:] }
 // shownKey is a key as people are told it.
 func shownKey(key string) string { return strings.Replace(key, "\x00", ": ", 1) }
 
-// isModule reports whether a file of that name is below the git directory of a submodule.
-func isModule(name string) bool {
-	return strings.HasPrefix(name, "modules/") || strings.HasPrefix(name, "worktrees/") && strings.Contains(name, "/modules/")
+// isOther reports whether a file of that name belongs to a submodule or another worktree.
+func (f *Fingerprint) isOther(repo *gitexec.Repo, name string) bool {
+	return !slices.Contains(ownSources(repo), f.path(name)) &&
+		(strings.HasPrefix(name, "modules/") || strings.HasPrefix(name, "worktrees/") || name == "config.worktree")
 }
 
 var (
@@ -36,9 +40,12 @@ var (
 	notModules = []string{"objects", "refs", "logs", "lfs", "hooks", "info", "branches", "worktrees", "rr-cache"}
 )
 
-// addModules reads what git runs when it looks into a submodule.
-func (f *Fingerprint) addModules(ctx context.Context, repo *gitexec.Repo) error {
-	var configs []string
+// addOthers reads what git runs when it looks into a submodule or another worktree.
+func (f *Fingerprint) addOthers(ctx context.Context, repo *gitexec.Repo) error {
+	configs, err := f.findWorktrees(repo)
+	if err != nil {
+		return err
+	}
 	for _, dir := range slices.Compact([]string{repo.CommonDir, repo.GitDir}) {
 		found, err := f.findModules(filepath.Join(dir, "modules"))
 		if err != nil {
@@ -49,7 +56,26 @@ func (f *Fingerprint) addModules(ctx context.Context, repo *gitexec.Repo) error 
 	if len(configs) == 0 {
 		return nil
 	}
-	return f.addModuleConfigs(ctx, repo, configs)
+	return f.addOtherConfigs(ctx, repo, configs)
+}
+
+// findWorktrees lists the configuration files of other worktrees than repo is seen from.
+func (f *Fingerprint) findWorktrees(repo *gitexec.Repo) (configs []string, err error) {
+	dirs := []string{f.common}
+	linked, err := os.ReadDir(filepath.Join(f.common, "worktrees"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return nil, err
+	}
+	for _, d := range linked {
+		dirs = append(dirs, filepath.Join(f.common, "worktrees", d.Name()))
+	}
+	for _, dir := range dirs {
+		config := filepath.Join(dir, "config.worktree")
+		if _, err := os.Lstat(config); err == nil && dir != repo.GitDir {
+			configs = append(configs, config)
+		}
+	}
+	return configs, nil
 }
 
 // findModules reads hooks and attributes of the submodules whose git directories are below dir, and lists their
@@ -87,8 +113,8 @@ func (f *Fingerprint) findModules(dir string) (configs []string, err error) {
 	})
 }
 
-// addModuleConfigs reads the configuration files of submodules with what they include.
-func (f *Fingerprint) addModuleConfigs(ctx context.Context, repo *gitexec.Repo, paths []string) error {
+// addOtherConfigs reads configuration files of submodules and worktrees with what they include.
+func (f *Fingerprint) addOtherConfigs(ctx context.Context, repo *gitexec.Repo, paths []string) error {
 	found, err := repo.ConfigFiles(ctx, paths)
 	if e, refused := errors.AsType[*gitexec.Error](err); refused && e.Status > 0 {
 		if len(paths) == 1 {
@@ -96,7 +122,7 @@ func (f *Fingerprint) addModuleConfigs(ctx context.Context, repo *gitexec.Repo, 
 			return addFile(f.sources, f.name(paths[0]), paths[0])
 		}
 		for _, path := range paths { // it is one of them
-			if err := f.addModuleConfigs(ctx, repo, []string{path}); err != nil {
+			if err := f.addOtherConfigs(ctx, repo, []string{path}); err != nil {
 				return err
 			}
 		}
@@ -122,7 +148,7 @@ func (f *Fingerprint) addModuleConfigs(ctx context.Context, repo *gitexec.Repo, 
 	return nil
 }
 
-// unreadableModules names the configuration files of submodules that git refuses to read, as Compare does.
+// unreadableModules names the configuration files of submodules and worktrees that git refuses to read, as Compare does.
 func (f *Fingerprint) unreadableModules() []string {
 	var names []string
 	for key := range f.config {

@@ -195,6 +195,44 @@ func TestFingerprintOfSubmodules(t *testing.T) {
 	}
 }
 
+// The configuration of a worktree is compared from every other one.
+func TestFingerprintOfOtherWorktrees(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]string{"from the main one": ".", "from a linked one": "../here"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			main := newRepo(t)
+			sh(t, main, `git config core.repositoryFormatVersion 1; git config extensions.worktreeConfig true
+				git worktree add -q --detach ../here; git worktree add -q --detach ../there; git -C ../there config --worktree user.name there`)
+			dir := filepath.Join(main, from)
+			before := fingerprint(t, dir)
+			sh(t, main, `git -C ../there config --worktree core.fsmonitor evil; git -C ../there config --worktree user.name other; git config --worktree alias.st '!evil'`)
+			now := fingerprint(t, dir)
+			change := before.Compare(now)
+			want := "worktrees/there/config.worktree: core.fsmonitor config.worktree: alias.st"
+			if from == "." {
+				want = "alias.st worktrees/there/config.worktree: core.fsmonitor"
+			}
+			got := strings.Fields(strings.Join(change.ExecutableConfig, " "))
+			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(strings.Fields(want)))) {
+				t.Errorf("executable %q, want %q", change.ExecutableConfig, want)
+			}
+			if got := strings.Join(change.Changed, " "); got != "configuration worktrees/there/config.worktree: user.name" {
+				t.Errorf("changed %q", got)
+			}
+			if _, err := before.Undo(t.Context(), open(t, dir), now); err != nil {
+				t.Fatal(err)
+			}
+			if change := before.Compare(fingerprint(t, dir)); len(change.ExecutableConfig) > 0 {
+				t.Errorf("after Undo: %q", change.ExecutableConfig)
+			}
+			if got := git(t, filepath.Join(main, "../there"), "config", "user.name"); got != "other" {
+				t.Errorf("what runs nothing is %q", got)
+			}
+		})
+	}
+}
+
 // A file outside of the repository is not written, whatever leads to it.
 func TestUndoSparesOtherFiles(t *testing.T) {
 	t.Parallel()
