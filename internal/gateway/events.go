@@ -1,10 +1,13 @@
 package gateway
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // maxEvent is the most bytes of one event, or of an answer that is no stream, that are looked at. What
 // is longer passes, and what it says of usage is not known.
-const maxEvent = 8 << 20
+const maxEvent = 4 << 20
 
 // events takes an answer apart while it passes: server-sent events, or one JSON document, whatever its
 // header says. It never fails: what cannot be read is skipped.
@@ -34,7 +37,9 @@ func newEvents(grow func(bytes int) bool, found func(data []byte)) *events {
 
 func (e *events) feed(p []byte) {
 	if e.kind == unseen {
-		p = bytes.TrimLeft(p, "\xef\xbb\xbf \t\r\n") // a stream may begin with a byte order mark
+		for len(p) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n", p[0]) >= 0 { // a byte order mark may come first
+			p = p[1:]
+		}
 		if len(p) == 0 {
 			return
 		}

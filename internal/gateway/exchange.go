@@ -28,8 +28,26 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 		if p.status == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "1")
 		}
+		g.drain(w, r)
 		g.say(w, p.status, g.format.problem(*p))
 	}
+}
+
+// drain takes what is left of a body that nobody wants: most programs read no answer before they have
+// sent all, and see no refusal if the connection ends meanwhile.
+func (g *Gateway) drain(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Expect") == "" { // else it is not sent before it is read
+		defer g.hurry(w)()
+		_, _ = io.CopyN(io.Discard, r.Body, 2*maxBody)
+	}
+}
+
+// hurry ends reading from the worker once its time is up. The result calls that off, and says whether it
+// was too late for it.
+func (g *Gateway) hurry(w http.ResponseWriter) (late func() bool) {
+	conn := http.NewResponseController(w)
+	slow := time.AfterFunc(g.bounds.body, func() { _ = conn.SetReadDeadline(past) })
+	return func() bool { return !slow.Stop() }
 }
 
 func (g *Gateway) say(w http.ResponseWriter, status int, v any) {
@@ -104,7 +122,7 @@ func (g *Gateway) admits(h http.Header) bool {
 // exchange sends a request on and its answer back.
 func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, route route) error {
 	held := &holding{g: g}
-	defer held.releaseAll()
+	defer held.release()
 	a, err := g.read(w, r, held)
 	if err != nil {
 		return err
@@ -125,7 +143,7 @@ func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, route route) 
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	x := &transfer{g: g, w: w, held: held, bill: bill, route: route, request: a}
-	x.watch = time.AfterFunc(g.patience.answer, func() { cancel(errSilent) })
+	x.watch = time.AfterFunc(g.bounds.answer, func() { cancel(errSilent) })
 	defer x.watch.Stop()
 	x.events = newEvents(held.grow, x.reading.read)
 	defer x.settle()
@@ -163,11 +181,10 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, held *holding) (a
 		size = maxBody // it does not say
 	}
 	// What comes, and what is made of it.
-	if err := held.wait(r.Context(), 2*size+bytesPerRequest); err != nil {
+	if err := held.wait(r.Context(), 2*size); err != nil {
 		return asked{}, err
 	}
-	conn := http.NewResponseController(w)
-	slow := time.AfterFunc(g.patience.body, func() { _ = conn.SetReadDeadline(past) })
+	late := g.hurry(w)
 	var body []byte
 	var err error
 	if r.ContentLength >= 0 {
@@ -176,11 +193,11 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, held *holding) (a
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	}
-	late := !slow.Stop()
-	switch _, over := errors.AsType[*http.MaxBytesError](err); {
+	_, over := errors.AsType[*http.MaxBytesError](err)
+	switch isLate := late(); {
 	case over:
 		return asked{}, tooLarge
-	case late:
+	case isLate:
 		return asked{}, &problem{status: http.StatusRequestTimeout, message: "the body did not come in time"}
 	case err != nil:
 		return asked{}, err
@@ -189,7 +206,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, held *holding) (a
 	if err != nil {
 		return asked{}, err
 	}
-	held.release(max(0, 2*size-int64(cap(a.body))))
+	held.less(max(0, 2*size-int64(cap(a.body))))
 	return a, nil
 }
 
@@ -247,14 +264,14 @@ func (x *transfer) pass(resp *http.Response) error {
 	defer func() { kept.end(whole) }()
 
 	out := http.NewResponseController(x.w)
-	slow := time.AfterFunc(x.g.patience.write, func() { _ = out.SetWriteDeadline(past) })
+	slow := time.AfterFunc(x.g.bounds.write, func() { _ = out.SetWriteDeadline(past) })
 	defer slow.Stop()
 	write := func(p []byte) error {
 		x.size += int64(len(p))
 		x.events.feed(p)
 		x.count() // before the worker, which may ask again at once, can know of it
 		kept.add(p)
-		slow.Reset(x.g.patience.write)
+		slow.Reset(x.g.bounds.write)
 		if _, err := x.w.Write(p); err != nil {
 			return err
 		}
@@ -269,7 +286,7 @@ func (x *transfer) pass(resp *http.Response) error {
 	mask := stream{masker: x.g.mask}
 	buffer := make([]byte, 32<<10)
 	for {
-		x.watch.Reset(x.g.patience.stall)
+		x.watch.Reset(x.g.bounds.stall)
 		n, err := resp.Body.Read(buffer)
 		x.watch.Stop()
 		p := mask.next(buffer[:n])
@@ -344,34 +361,49 @@ func (x *transfer) settle() {
 
 // holding is what one exchange holds of the gateway's memory.
 type holding struct {
-	g     *Gateway
-	bytes int64
+	g       *Gateway
+	request int64
+	answer  int64
+	few     int // bytes of the answer's that need not be asked for
 }
 
-// bytesPerRequest is what a request costs beside its body: buffers of both connections.
-const bytesPerRequest = 64 << 10
+// Bytes of an exchange beside the body of the request: buffers of both connections, and what is enough
+// to read the usual answer.
+const (
+	fewBytes        = 128 << 10
+	bytesPerRequest = 64<<10 + fewBytes
+)
 
-// wait takes more as soon as there is more.
-func (h *holding) wait(ctx context.Context, n int64) error {
-	err := h.g.memory.Acquire(ctx, n)
+// wait takes memory for a request of size bytes, as soon as there is some.
+func (h *holding) wait(ctx context.Context, size int64) error {
+	size += bytesPerRequest
+	err := h.g.requests.Acquire(ctx, size)
 	if err == nil {
-		h.bytes += n
+		h.request, h.few = size, fewBytes
 	}
 	return err
 }
 
-// grow takes more if there is more now: whoever holds some must not wait for others who do.
+// less gives a part back.
+func (h *holding) less(n int64) {
+	h.g.requests.Release(n)
+	h.request -= n
+}
+
+// grow takes memory for an answer, if there is some now: whoever holds some must not wait for more.
 func (h *holding) grow(n int) bool {
-	ok := h.g.memory.TryAcquire(int64(n))
+	if n <= h.few {
+		h.few -= n
+		return true
+	}
+	ok := h.g.answers.TryAcquire(int64(n))
 	if ok {
-		h.bytes += int64(n)
+		h.answer += int64(n)
 	}
 	return ok
 }
 
-func (h *holding) release(n int64) {
-	h.g.memory.Release(n)
-	h.bytes -= n
+func (h *holding) release() {
+	h.g.requests.Release(h.request)
+	h.g.answers.Release(h.answer)
 }
-
-func (h *holding) releaseAll() { h.release(h.bytes) }

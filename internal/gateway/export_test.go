@@ -10,14 +10,18 @@ import (
 	"github.com/git-spot/git-spot/schemas"
 )
 
-// Patience of a gateway under test; 0 is as usual.
-type Patience struct{ Header, Body, Write, Answer, Stall time.Duration }
+// Bounds of a gateway under test; 0 is as usual.
+type Bounds struct {
+	Header, Body, Write, Answer, Stall time.Duration
 
-// StartWith is Start with another patience.
-func StartWith(ctx context.Context, ln net.Listener, o Options, p Patience) (*Gateway, error) {
-	return start(ctx, ln, o, patience{
-		header: cmp.Or(p.Header, usual.header), body: cmp.Or(p.Body, usual.body), write: cmp.Or(p.Write, usual.write),
-		answer: cmp.Or(p.Answer, usual.answer), stall: cmp.Or(p.Stall, usual.stall),
+	Requests int64
+}
+
+// StartWith is Start with other bounds.
+func StartWith(ctx context.Context, ln net.Listener, o Options, b Bounds) (*Gateway, error) {
+	return start(ctx, ln, o, bounds{
+		header: cmp.Or(b.Header, usual.header), body: cmp.Or(b.Body, usual.body), write: cmp.Or(b.Write, usual.write),
+		answer: cmp.Or(b.Answer, usual.answer), stall: cmp.Or(b.Stall, usual.stall), requests: cmp.Or(b.Requests, usual.requests),
 	})
 }
 
@@ -69,3 +73,14 @@ func RedactText(r config.Redactor, s string) string { return redactText(r, s) }
 
 // MaxEvent is the most that is looked at of one event.
 const MaxEvent = maxEvent
+
+// Reaches is what becomes of a connection to a host that has an address, if the key would go there by
+// http.
+func Reaches(host, address, key string) error {
+	f, _ := formats("chat")
+	p, err := dial(Options{Upstream: "http://" + host, Key: key}, f, func(string) {})
+	if err != nil {
+		return err
+	}
+	return p.control("tcp", address, nil)
+}

@@ -46,31 +46,33 @@ type Options struct {
 
 // Limits of what one gateway holds and lets happen at once.
 const (
-	maxBody     = 32 << 20  // bytes of a request
-	maxMemory   = 160 << 20 // bytes of all requests and answers that are held at once
-	maxInFlight = 64        // requests; the next one is told to come again
-	maxConns    = 512       // connections of the worker; the next one waits
-	maxHeader   = 64 << 10  // bytes of a request's header
+	maxBody     = 32 << 20 // bytes of a request
+	maxAnswers  = 64 << 20 // bytes of answers that are held at once, to read their usage or to record them
+	maxInFlight = 64       // requests; the next one is told to come again
+	maxConns    = 512      // connections of the worker; the next one waits
+	maxHeader   = 64 << 10 // bytes of a request's header
 )
 
-// patience says how long each part of an exchange may take without anything happening.
-type patience struct {
-	header time.Duration // the worker sends a request's header
-	body   time.Duration // the worker sends a whole body
-	write  time.Duration // the worker takes a piece of the answer
-	answer time.Duration // the provider begins to answer: a model may think for long, and say nothing
-	stall  time.Duration // the provider sends the next piece
+// bounds are how long each part of an exchange may take, and how much all of them may hold.
+type bounds struct {
+	header   time.Duration // the worker sends a request's header
+	body     time.Duration // the worker sends a whole body
+	write    time.Duration // the worker takes a piece of the answer
+	answer   time.Duration // the provider begins to answer: a model may think for long, and say nothing
+	stall    time.Duration // the provider sends the next piece
+	requests int64         // bytes of all requests that are held at once; the next one waits
 }
 
-var usual = patience{
+var usual = bounds{
 	header: 20 * time.Second, body: 2 * time.Minute, write: 5 * time.Minute, answer: 15 * time.Minute, stall: 10 * time.Minute,
+	requests: 128 << 20,
 }
 
 // Gateway serves one worker's run until Close. It is safe for concurrent use.
 type Gateway struct {
 	o        Options
 	format   format
-	patience patience
+	bounds   bounds
 	base     string
 	token    string
 	proof    [sha256.Size]byte
@@ -79,8 +81,9 @@ type Gateway struct {
 	recorder *recorder
 	upstream upstream
 
-	slots  chan struct{}
-	memory *semaphore.Weighted
+	slots    chan struct{} // of requests in flight
+	requests *semaphore.Weighted
+	answers  *semaphore.Weighted
 
 	server *http.Server
 	cancel context.CancelFunc
@@ -96,7 +99,7 @@ func Start(ctx context.Context, ln net.Listener, o Options) (*Gateway, error) {
 	return start(ctx, ln, o, usual)
 }
 
-func start(ctx context.Context, ln net.Listener, o Options, p patience) (*Gateway, error) {
+func start(ctx context.Context, ln net.Listener, o Options, b bounds) (*Gateway, error) {
 	o.Key = strings.TrimSpace(o.Key)
 	form, ok := formats(o.API)
 	switch addr, isTCP := ln.Addr().(*net.TCPAddr); {
@@ -108,14 +111,14 @@ func start(ctx context.Context, ln net.Listener, o Options, p patience) (*Gatewa
 		return nil, fmt.Errorf("gateway: %s is not on loopback", ln.Addr())
 	}
 	g := &Gateway{
-		o: o, format: form, patience: p,
-		base:   "http://" + ln.Addr().String() + form.base,
-		token:  "spot-" + rand.Text(),
-		mask:   newMasker(o.Key),
-		meter:  newMeter(o),
-		slots:  make(chan struct{}, maxInFlight),
-		memory: semaphore.NewWeighted(maxMemory),
-		served: make(chan error, 1),
+		o: o, format: form, bounds: b,
+		base:     "http://" + ln.Addr().String() + form.base,
+		token:    "spot-" + rand.Text(),
+		mask:     newMasker(o.Key),
+		meter:    newMeter(o),
+		slots:    make(chan struct{}, maxInFlight),
+		served:   make(chan error, 1),
+		requests: semaphore.NewWeighted(b.requests), answers: semaphore.NewWeighted(maxAnswers),
 	}
 	g.proof = sha256.Sum256([]byte(g.token))
 	secrets := o.Redact.With(o.Key).With(g.token)
@@ -135,7 +138,7 @@ func start(ctx context.Context, ln net.Listener, o Options, p patience) (*Gatewa
 	g.server = &http.Server{
 		Handler:           http.HandlerFunc(g.serve),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: p.header,
+		ReadHeaderTimeout: b.header,
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(io.Discard, "", 0), // it would go to standard error
@@ -228,4 +231,3 @@ func (c *counted) CloseWrite() error {
 	}
 	return nil
 }
-

@@ -151,7 +151,18 @@ func readRecord(from io.Reader, redact config.Redactor) (*replay, error) {
 	}
 }
 
-func exchangeKey(path, body string) [sha256.Size]byte { return sha256.Sum256([]byte(path + "\x00" + body)) }
+// exchangeKey is the same for requests that ask the same. The name under which a provider caches the
+// conversation is another in each.
+func exchangeKey(path, body string) [sha256.Size]byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(body), &members) == nil && members["prompt_cache_key"] != nil {
+		delete(members, "prompt_cache_key")
+		if rest, err := json.Marshal(members); err == nil {
+			body = string(rest)
+		}
+	}
+	return sha256.Sum256([]byte(path + "\x00" + body))
+}
 
 // ask takes the next answer to an equal request.
 func (p *replay) ask(_ context.Context, route route, _ http.Header, body []byte) (*http.Response, error) {

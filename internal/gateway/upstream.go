@@ -32,6 +32,7 @@ type provider struct {
 	transport *http.Transport
 	base      *url.URL
 	header    http.Header // of every request
+	control   func(network, address string, _ syscall.RawConn) error
 }
 
 // dial prepares to ask the provider; it connects to nobody yet.
@@ -48,10 +49,10 @@ func dial(o Options, f format, warn func(string)) (*provider, error) {
 	p := &provider{base: base, header: http.Header{
 		"Content-Type": {"application/json"}, "Accept-Encoding": {"identity"}, "User-Agent": {"git-spot"},
 	}}
-	dialer := &net.Dialer{Timeout: 30 * time.Second}
 	if o.Key != "" {
-		if strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return nil, errors.New("the key has bytes that no key has")
+		const longest = 4 << 10
+		if len(o.Key) > longest || strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return nil, errors.New("the key is too long, or has bytes that no key has")
 		}
 		f.authorize(p.header, base.Hostname(), o.Key)
 		if base.Scheme == "http" {
@@ -62,7 +63,7 @@ func dial(o Options, f format, warn func(string)) (*provider, error) {
 				warn(fmt.Sprintf("the key goes to %s unencrypted", base.Host))
 			}
 			// A name is only as near as the address that it has at the time.
-			dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			p.control = func(_, address string, _ syscall.RawConn) error {
 				if host, _, err := net.SplitHostPort(address); err != nil || near(host) == elsewhere {
 					return fmt.Errorf("the key would go to %s unencrypted", address)
 				}
@@ -70,6 +71,7 @@ func dial(o Options, f format, warn func(string)) (*provider, error) {
 			}
 		}
 	}
+	dialer := &net.Dialer{Timeout: 30 * time.Second, Control: p.control}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // a connection each: what one stream does is no other's trouble
 	p.transport = &http.Transport{
