@@ -185,7 +185,8 @@ type workbench struct {
 	server    *scriptedmodel.Server
 }
 
-const scriptedKey = "sk-scripted-0123456789abcdefghijklmnop"
+// scriptedKey has no shape of a key: only who knows it can mask it.
+const scriptedKey = "Nothing-gives-this+one/away"
 
 func newWorkbench(t *testing.T, api string, a *assignment) *workbench {
 	t.Helper()
@@ -572,6 +573,19 @@ func TestBuiltinWithstandsItsModel(t *testing.T) {
 				if found, _ := filepath.Glob(filepath.Join(w.dir, pattern)); len(found) > 0 {
 					t.Errorf("found %q", found)
 				}
+			}
+			done := map[string]int{} // calls by status
+			for line := range strings.Lines(w.git(t, "cat-file", "blob", "refs/spot/runs/it:attempts/1/events.jsonl")) {
+				var e schemas.Event
+				if err := json.Unmarshal([]byte(line), &e); err != nil {
+					t.Fatal(err)
+				}
+				if e.Type == schemas.EventTool {
+					done[e.Status]++
+				}
+			}
+			if done["ok"] != 1 || done["denied"]+done["error"] != len(asks)+len(flood) {
+				t.Errorf("got %v, and only the last call is to be done", done)
 			}
 			requests := w.server.Requests()
 			answers := string(requests[1].Body)
