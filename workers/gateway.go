@@ -133,7 +133,7 @@ func bring(t Turn, name string) bool {
 
 // keep saves the worker's session where it outlives the home. What the worker has put there is not
 // trusted: only a regular file of sane size is taken, without the secrets that the provider may have
-// said, and only the worker ever reads it.
+// said, and only the worker ever reads it. The sessions that there are are lines of JSON.
 func keep(t Turn, name string) error {
 	if name == "" || t.Session == "" {
 		return nil
@@ -142,7 +142,7 @@ func keep(t Turn, name string) error {
 	if err != nil || len(data) > maxSession {
 		return durable.Remove(t.Session)
 	}
-	if err := durable.WriteFile(t.Session, []byte(t.Redact.Redact(string(data))), 0o600); err != nil {
+	if err := durable.WriteFile(t.Session, []byte(t.Redact.RedactJSON(string(data))), 0o600); err != nil {
 		return fmt.Errorf("keep the worker's session: %w", err)
 	}
 	return nil

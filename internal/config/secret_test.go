@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -47,5 +48,30 @@ func TestRedactorMasksEveryLineOfAKey(t *testing.T) {
 	got := r.Redact("x MIIEvQIBADANBgkqhkiG9w0B y\nshort")
 	if strings.Contains(got, "MIIE") || !strings.Contains(got, "short") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The quotation mark that ends a value in a text is an escape in JSON: masking must not take half of it.
+func TestRedactJSONLeavesJSON(t *testing.T) {
+	t.Parallel()
+	r := config.Redactor{}.With("not-a-known-shape")
+	for _, row := range []struct{ name, text, want string }{
+		{"quoted", `- "API_TOKEN=abcdefghijklmnop"`, `- "API_TOKEN=[redacted]"`},
+		{"in the middle of lines", "a\nDB_PASSWORD=abcdefghijklm\nnext\ttab", "a\nDB_PASSWORD=[redacted]\nnext\ttab"},
+		{"at the begin of a line", "x\nsk-abcdefghijklmnopqrst\n", "x\n[redacted]\n"},
+		{"known", "\"not-a-known-shape\"\\n", "\"[redacted]\"\\n"},
+		{"nothing", "\\f\f\b\u0001/\u00e9\\", "\\f\f\b\u0001/\u00e9\\"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			line, err := json.Marshal(row.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			if err := json.Unmarshal([]byte(r.RedactJSON(string(line))), &got); err != nil || got != row.want {
+				t.Errorf("got %q, %v, want %q", got, err, row.want)
+			}
+		})
 	}
 }
