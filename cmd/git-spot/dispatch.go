@@ -91,6 +91,7 @@ func runDispatch(ctx context.Context, e *env, opts prepareOptions) error {
 	now, loadErr := s.Ledger.Load(context.WithoutCancel(ctx), run.ID)
 	if loadErr == nil {
 		verdict.stepDocument = stepOf(now)
+		verdict.Next = answering(verdict.Next, verdict.Question)
 		verdict.Candidate, verdict.DiffSHA256, verdict.Diff = now.State.Candidate, now.State.DiffSHA256, now.State.Diff
 		verdict.Verification = now.State.Verification
 	}

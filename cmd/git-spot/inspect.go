@@ -57,6 +57,12 @@ type inspectDocument struct {
 	Next         string                `json:"next"`
 }
 
+// receipt is what is shown of Worker; a receipt of another kind has none of it.
+func (doc *inspectDocument) receipt() (r struct{ Message, Question string }) {
+	_ = json.Unmarshal(doc.Worker, &r)
+	return r
+}
+
 func runInspect(ctx context.Context, e *env, word string) error {
 	s, err := e.open(ctx)
 	if err != nil {
@@ -98,6 +104,7 @@ func (s *session) inspect(ctx context.Context, run *gitstate.Run) (*inspectDocum
 			return nil, err
 		}
 	}
+	doc.Next = answering(doc.Next, doc.receipt().Question)
 	verification, err := s.ledgerFile(ctx, run, latest+"verification.json")
 	if err != nil {
 		return nil, err
@@ -155,8 +162,7 @@ func writeInspect(w io.Writer, doc *inspectDocument, now time.Time) {
 	if doc.Attempt > 0 {
 		row("attempt", "%d, %d revisions, outcome %s %s", doc.Attempt, doc.Revisions, doc.Outcome, doc.FailureClass)
 	}
-	var receipt struct{ Message, Question string }
-	_ = json.Unmarshal(doc.Worker, &receipt) // a receipt of another kind has neither
+	receipt := doc.receipt()
 	if receipt.Message != "" {
 		row("", "%s", receipt.Message)
 	}
@@ -214,9 +220,9 @@ func writeVerification(row func(name, format string, args ...any), v *schemas.Ve
 			how = fmt.Sprintf("exit status %d", *c.Exit)
 		}
 		row("", "%s: %s, %s", strings.Join(c.Argv, " "), how, time.Duration(c.DurationMS)*time.Millisecond)
-		if !verify.Passed(c) {
+		if end := outputEnd(c); end != "" && !verify.Passed(c) {
 			const most = 10
-			lines := strings.Split(outputEnd(c), "\n")
+			lines := strings.Split(end, "\n")
 			for _, line := range lines[max(0, len(lines)-most):] {
 				row("", "  | %s", line)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -25,6 +26,15 @@ type stepDocument struct {
 
 func stepOf(run *gitstate.Run) stepDocument {
 	return stepDocument{ID: string(run.ID), State: run.State.State, Next: run.Due(false)}
+}
+
+// answering is next, but where a review of work that is not right is due, and the worker's last word was a
+// question, its answer.
+func answering(next, question string) string {
+	if rest, revise := strings.CutPrefix(next, "git spot revise "); revise && question != "" {
+		return "git spot resume " + strings.Replace(rest, "--review FILE", "--text TEXT", 1)
+	}
+	return next
 }
 
 func (d stepDocument) write(w io.Writer) {

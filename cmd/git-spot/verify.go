@@ -100,6 +100,9 @@ the tree that is hashed is the tree that lands. What a worker says of its own wo
 					return err
 				}
 				d := verifyOf(result)
+				if receipt, err := s.Receipt(ctx, result.Run); err == nil { // without one nobody has asked
+					d.Next = answering(d.Next, receipt.Question)
+				}
 				return e.negative(d, d.write, result.Err())
 			})
 		},
