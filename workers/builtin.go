@@ -35,7 +35,10 @@ func (builtin) Invocation(t Turn) (Invocation, error) {
 	p := t.Profile
 	for _, key := range []struct{ name, value string }{{"baseURL", p.BaseURL}, {"model", p.Model}} {
 		if key.value == "" {
-			return Invocation{}, setupError(p, "spot.profile."+p.Name+"."+key.name+" is not set", nil)
+			name := "spot.profile." + p.Name + "." + key.name
+			missing := setupError(p, name+" is not set", nil)
+			missing.Key = name
+			return Invocation{}, missing
 		}
 	}
 	args := []string{

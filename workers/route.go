@@ -35,7 +35,11 @@ func Route(cfg *config.Config, contract *schemas.Contract, caller, flagProfile s
 		if nearest := schemas.Nearest(flagProfile, slices.Sorted(maps.Keys(cfg.Profiles))); nearest != "" {
 			message += ", nearest is " + nearest
 		}
-		return Choice{}, &Error{Message: message, code: schemas.CodeConfigInvalid}
+		known := slices.DeleteFunc(slices.Sorted(maps.Keys(cfg.Profiles)), func(name string) bool {
+			_, err := For(cfg.Profiles[name])
+			return err != nil
+		})
+		return Choice{}, &Error{Message: message, Known: known, code: schemas.CodeConfigInvalid}
 	}
 	if lacking := lacks(choice.Profile, contract); len(lacking) > 0 {
 		return Choice{}, &Error{

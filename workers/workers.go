@@ -302,6 +302,8 @@ type Error struct {
 	Companion string               // a program of git spot that is missing, "" if that is not the reason
 	Variable  string               // should hold the key and is not set, "" if that is not the reason
 	BaseURL   string               // for which git's credential helper has no key, "" if it was not asked
+	Key       string               // of the configuration that must be set, "" if that is not the reason
+	Known     []string             // the profiles that there are for this version, if the one asked for is none
 	Message   string
 	Err       error // cause, or nil
 	code      schemas.Code

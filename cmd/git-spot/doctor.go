@@ -104,6 +104,7 @@ type doctorProfile struct {
 	Name           string            `json:"name"`
 	Adapter        string            `json:"adapter"`
 	Model          string            `json:"model,omitempty"`
+	BaseURL        string            `json:"baseURL,omitempty"`
 	Program        string            `json:"program,omitempty"`
 	ProgramVersion string            `json:"programVersion,omitempty"`
 	Credential     *doctorCredential `json:"credential"`
@@ -417,7 +418,7 @@ func (x *examination) workers(ctx context.Context) {
 		if profile == nil {
 			continue
 		}
-		row := doctorProfile{Name: name, Adapter: profile.Adapter, Model: profile.Model}
+		row := doctorProfile{Name: name, Adapter: profile.Adapter, Model: profile.Model, BaseURL: profile.BaseURL}
 		if variable := profile.APIKeyEnv; variable != "" {
 			row.Credential = &doctorCredential{Variable: variable, Set: x.e.getenv(variable) != ""}
 		}
@@ -485,15 +486,25 @@ func writeDoctor(w io.Writer, doc *doctorDocument) {
 	}
 	row("caller", "%s", doc.Caller)
 	if doc.Profile != "" {
-		row("profile", "%s, by %s", doc.Profile, doc.ProfileSource)
+		row("profile", "%s, by %s%s", doc.Profile, doc.ProfileSource, passedOver(doc))
 	}
 	for _, p := range doc.Chain {
 		worker := strings.TrimSuffix(p.Adapter+"/"+p.Model, "/")
+		if p.BaseURL != "" {
+			worker += " at " + p.BaseURL
+		}
 		if p.Program != "" {
 			worker = strings.TrimSpace(worker + " " + p.Program + " " + p.ProgramVersion)
 		}
 		if c := p.Credential; c != nil {
-			worker += ", " + c.Variable + map[bool]string{true: " set", false: " unset"}[c.Set]
+			switch {
+			case c.From == "helper":
+				worker += ", " + c.Variable + " by git's credential helper"
+			case c.Set:
+				worker += ", " + c.Variable + " set"
+			default:
+				worker += ", " + c.Variable + " unset"
+			}
 		}
 		row("worker", "%s: %s", p.Name, worker)
 	}
@@ -532,6 +543,16 @@ func writeDoctor(w io.Writer, doc *doctorDocument) {
 	if doc.OK {
 		fmt.Fprintln(w, "a run can start")
 	}
+}
+
+// passedOver says how to get the default profile that somebody set, if the task's difficulty came first.
+func passedOver(doc *doctorDocument) string {
+	for _, s := range doc.Configuration {
+		if s.Key == "spot.defaultProfile" && isSet(s) && doc.ProfileSource == "difficulty" && s.Value != doc.Profile {
+			return fmt.Sprintf("; %v always: git config spot.caller.%s.profile %v", s.Value, doc.Caller, s.Value)
+		}
+	}
+	return ""
 }
 
 // isSet says that a person chose the value.

@@ -233,10 +233,10 @@ var advice = []func(error) []string{
 		case e.Variable != "":
 			said := []string{"export " + e.Variable + "=KEY"}
 			if e.BaseURL != "" {
-				said = append(said, "or give it to git's credential helper: git credential approve, with the lines url="+
-					e.BaseURL+", username=git-spot and password=KEY on standard input")
+				said = append(said, "or let git's credential helper keep it, which git config credential.helper must name:",
+					"printf '%s\\n' "+shellQuote("url="+e.BaseURL)+" username=git-spot password=KEY | git credential approve")
 			}
-			return said
+			return append(said, "or have another do it: CONFIGURATION in git help spot")
 		case e.Adapter != "":
 			return []string{
 				"a profile of your own, called NAME, can drive any program:",
@@ -244,8 +244,10 @@ var advice = []func(error) []string{
 				"git config --add spot.profile.NAME.argv PROGRAM, and once more for each of its arguments",
 				"git config spot.defaultProfile NAME",
 			}
+		case e.Key != "":
+			return []string{"git config --global " + shellQuote(e.Key) + " VALUE"}
 		case e.Code() == schemas.CodeConfigInvalid: // no profile has that name
-			return []string{`git config --show-origin --get-regexp '^spot\.profile\.'`}
+			return []string{"--profile is one of " + strings.Join(e.Known, " "), `git config --show-origin --get-regexp '^spot\.profile\.'`}
 		case e.Code() == schemas.CodeWorkerSetup && e.Profile != "":
 			return []string{"git config --show-origin --get-regexp " + shellQuote(`^spot\.profile\.`+regexp.QuoteMeta(e.Profile)+`\.`)}
 		default:
@@ -290,7 +292,15 @@ var advice = []func(error) []string{
 		return []string{"git spot diff --id " + string(e.ID) + " shows what was done; a new turn needs a new run"}
 	}),
 	about(func(e *flow.VerificationError) []string { return []string{"git spot inspect --id " + string(e.ID)} }),
-	about(func(e *flow.TurnError) []string { return []string{"git spot inspect --id " + string(e.ID)} }),
+	about(func(e *flow.TurnError) []string {
+		look, on := "git spot inspect --id "+string(e.ID), "git spot recover --id "+string(e.ID)
+		switch e.Reason.Info().Exit {
+		case schemas.CodeWorkerSetup.Info().Exit: // it is for a person to mend
+			return []string{look, "git spot doctor --profile " + shellQuote(e.Profile), on + ", when it is mended"}
+		default:
+			return []string{look, on}
+		}
+	}),
 	about(func(e *flow.ProtectedError) []string {
 		return []string{"git log -1 " + string(gitstate.CandidateRef(e.ID))}
 	}),

@@ -40,13 +40,16 @@ func (r *TurnResult) Err() error {
 	if code == "" {
 		return nil
 	}
-	return &TurnError{ID: r.Run.ID, Reason: code, Outcome: r.Receipt.Outcome, Message: r.Receipt.Message}
+	return &TurnError{
+		ID: r.Run.ID, Profile: r.Receipt.Profile.Name, Reason: code, Outcome: r.Receipt.Outcome, Message: r.Receipt.Message,
+	}
 }
 
 // TurnError is a worker turn that failed. What the worker did until then is kept: the run stands in
 // interrupted or blocked with its candidate.
 type TurnError struct {
 	ID      gitstate.RunID
+	Profile string // name; of several the last
 	Reason  schemas.Code
 	Outcome schemas.Outcome
 	Message string
