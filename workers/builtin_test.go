@@ -156,3 +156,55 @@ func TestBuiltinArgv(t *testing.T) {
 		t.Errorf("got %q", line)
 	}
 }
+
+// A session that cannot be gone on with, since the profile has another model now or the file was changed,
+// must not be the end of the run: the worker begins a new one with the whole task.
+func TestBuiltinBeginsAnew(t *testing.T) {
+	t.Parallel()
+	s := agentScene(t, `
+case "$*" in *--resume*)
+	cat >/dev/null
+	echo '{"type":"error","class":"setup","message":"it is with another model"}'
+	exit 1
+esac
+echo '{"type":"session","id":"new"}'
+printf new >"$HOME/session.jsonl"
+echo "{\"type\":\"final\",\"text\":\"told $(cat)\",\"stop\":\"done\"}"
+`)
+	s.turn.Prompt, s.turn.Resume, s.turn.Session = "the task", "go on", filepath.Join(t.TempDir(), "session")
+	if err := os.WriteFile(s.turn.Session, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run(t).want(t, schemas.OutcomeCompleted, "")
+	if s.final.Text != "told the task" || s.try.SessionID != "new" {
+		t.Errorf("got %q in session %q", s.final.Text, s.try.SessionID)
+	}
+	if want := []string{"the worker began a new session: it is with another model"}; !slices.Equal(s.final.Warnings, want) {
+		t.Errorf("got the warnings %q, want %q", s.final.Warnings, want)
+	}
+	if kept, err := os.ReadFile(s.turn.Session); err != nil || string(kept) != "new" {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+}
+
+// A worker that fails for want of something else fails once.
+func TestBuiltinFailsOnce(t *testing.T) {
+	t.Parallel()
+	s := agentScene(t, `
+cat >/dev/null
+echo '{"type":"session","id":"old"}'
+echo '{"type":"error","class":"setup","message":"no such model"}'
+exit 1
+`)
+	s.turn.Resume, s.turn.Session = "go on", filepath.Join(t.TempDir(), "session")
+	if err := os.WriteFile(s.turn.Session, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run(t).want(t, schemas.OutcomeError, schemas.FailureSetup)
+	if got := s.types(t); !slices.Equal(got, []schemas.EventType{schemas.EventSession, schemas.EventError, schemas.EventUsage}) {
+		t.Errorf("got %q", got)
+	}
+	if kept, err := os.ReadFile(s.turn.Session); err != nil || string(kept) != "old" {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+}

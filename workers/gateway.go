@@ -131,6 +131,16 @@ func bring(t Turn, name string) bool {
 	return durable.WriteFile(filepath.Join(t.Home, name), data, 0o600) == nil
 }
 
+// refusedSession says whether the worker could not go on with the session that bring gave it: it has the
+// session still, and has begun none. It may have been changed, or be that of another model.
+func refusedSession(t Turn, try schemas.Try) bool {
+	if t.Resume == "" || try.FailureClass != schemas.FailureSetup || try.ExitStatus == nil || try.SessionID != "" {
+		return false
+	}
+	_, err := os.Lstat(t.Session)
+	return err == nil
+}
+
 // keep saves the worker's session where it outlives the home. What the worker has put there is not
 // trusted: only a regular file of sane size is taken, without the secrets that the provider may have
 // said, and only the worker ever reads it. The sessions that there are are lines of JSON.

@@ -150,7 +150,20 @@ func Run(ctx context.Context, t Turn) (schemas.Try, Final, error) {
 		try, final := begun(t)
 		return unstarted(try, err), final, nil
 	}
-	return run(ctx, adapter, t)
+	try, final, err := run(ctx, adapter, t)
+	if err == nil && refusedSession(t, try) {
+		return runAnew(ctx, adapter, t, try)
+	}
+	return try, final, err
+}
+
+// runAnew is Run without the session, which the worker refused in try, before anything was paid for.
+func runAnew(ctx context.Context, adapter Adapter, t Turn, try schemas.Try) (schemas.Try, Final, error) {
+	t.Resume = ""
+	again, final, err := run(ctx, adapter, t)
+	again.DurationMS += try.DurationMS
+	final.Warnings = slices.Insert(final.Warnings, 0, "the worker began a new session: "+try.Message)
+	return again, final, err
 }
 
 // begun is what a turn has before anything has happened.
