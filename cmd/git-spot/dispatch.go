@@ -50,7 +50,8 @@ func newDispatchCmd(e *env) *cli.Command {
 		Usage: "prepare, run, verify and self-review in one call",
 		Description: `The mechanical half of the loop. Prints two JSON lines: git-spot.started when the run exists, and
 git-spot.verdict at the end, whatever happens between them. Then read what "next" says, and land. If
-no run could be created nothing is printed. The exit status is that of the worst step.`,
+no run could be created nothing is printed. On a terminal standard error says in short where the log
+is and what is due. The exit status is that of the worst step.`,
 		Flags:    opts.flags(),
 		Metadata: help("git spot dispatch --task task.json", slices.Concat(prepareCodes(), turnCodes(), verifyCodes())...),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -83,6 +84,7 @@ func runDispatch(ctx context.Context, e *env, opts prepareOptions) error {
 	if err := e.jsonLine(started); err != nil {
 		return err
 	}
+	e.announceLog(s, run.ID)
 	verdict := verdictLine{Type: "git-spot.verdict", Kind: run.State.Kind}
 	err = dispatch(ctx, s, run.ID, &verdict)
 	verdict.stepDocument = stepDocument{ID: string(run.ID), State: run.State.State}
@@ -99,7 +101,27 @@ func runDispatch(ctx context.Context, e *env, opts prepareOptions) error {
 		wire, _ := describe(ctx, err)
 		verdict.Code, verdict.Message = wire.Code, wire.Message
 	}
-	return errors.Join(err, loadErr, e.jsonLine(verdict))
+	printErr := e.jsonLine(verdict)
+	e.announceVerdict(&verdict)
+	return errors.Join(err, loadErr, printErr)
+}
+
+// announceVerdict tells a person in short what the long line before it says.
+func (e *env) announceVerdict(d *verdictLine) {
+	if e.jsonMode() {
+		return
+	}
+	if v := d.Verification; v != nil {
+		e.warn("%s: %s, verification: %s", d.ID, d.State, v.Verdict)
+	} else {
+		e.warn("%s: %s", d.ID, d.State)
+	}
+	if d.Question != "" {
+		e.warn("question: %s", d.Question)
+	}
+	if d.Next != "" {
+		e.warn("next: %s", d.Next)
+	}
 }
 
 // dispatch runs the steps after prepare until one of them has a negative outcome.
