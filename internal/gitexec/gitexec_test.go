@@ -536,7 +536,8 @@ func TestConfigFiles(t *testing.T) {
 	name := gitexec.ConfigEntry{Key: "user.name", Value: "true", Scope: "command", Origin: "file:" + filepath.Join(top, "more")}
 	want := [][]gitexec.ConfigEntry{nil, {
 		{Key: "core.editor", Value: "vi", Scope: "command", Origin: "file:" + odd},
-		{Key: "include.path", Value: "more", Scope: "command", Origin: "file:" + odd}, name,
+		{Key: "include.path", Value: "more", Scope: "command", Origin: "file:" + odd},
+		name,
 	}, {name}}
 	if !slices.EqualFunc(got, want, slices.Equal[[]gitexec.ConfigEntry]) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
