@@ -94,6 +94,7 @@ func TestSession(t *testing.T) {
 	const key = "sk-0123456789abcdefghijklmnop"
 	for _, row := range []struct{ name, leaves, kept string }{
 		{"a session", `echo "it said ` + key + `" >"$2"`, "it said [redacted]\n"},
+		{"a session where a folder is in its place", `echo mine >"$2"; rm "$PWD/kept"; mkdir -p "$PWD/kept/full"`, "mine\n"},
 		{"none", "", ""},
 		{"a link", `ln -s "$PWD/secret" "$2"`, ""},
 		{"a folder", `mkdir "$2"`, ""},
@@ -103,7 +104,7 @@ func TestSession(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			s := agentScene(t, find+"cat >/dev/null\n"+row.leaves+"\n"+end)
-			s.turn.Session = filepath.Join(t.TempDir(), "session")
+			s.turn.Session = filepath.Join(s.turn.Dir, "kept")
 			if err := os.WriteFile(filepath.Join(s.turn.Dir, "secret"), []byte("secret\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}

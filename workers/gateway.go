@@ -141,18 +141,19 @@ func refusedSession(t Turn, try schemas.Try) bool {
 	return err == nil
 }
 
-// keep saves the worker's session where it outlives the home. What the worker has put there is not
-// trusted: only a regular file of sane size is taken, without the secrets that the provider may have
-// said, and only the worker ever reads it. The sessions that there are are lines of JSON.
+// keep saves the worker's session where it outlives the home, in the place of whatever is there. What the
+// worker has put into the home is not trusted: only a regular file of sane size is taken, without the
+// secrets that the provider may have said, and only the worker ever reads it.
 func keep(t Turn, name string) error {
 	if name == "" || t.Session == "" {
 		return nil
 	}
-	data, err := durable.ReadFile(filepath.Join(t.Home, name), maxSession+1)
-	if err != nil || len(data) > maxSession {
-		return durable.Remove(t.Session)
+	err := durable.RemoveAll(t.Session)
+	data, readErr := durable.ReadFile(filepath.Join(t.Home, name), maxSession+1)
+	if err == nil && readErr == nil && len(data) <= maxSession {
+		err = durable.WriteFile(t.Session, []byte(t.Redact.Redact(string(data))), 0o600)
 	}
-	if err := durable.WriteFile(t.Session, []byte(t.Redact.RedactJSON(string(data))), 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("keep the worker's session: %w", err)
 	}
 	return nil

@@ -245,9 +245,11 @@ func (s *Session) checkWorker(ctx context.Context, p *config.Profile, kind schem
 	})
 }
 
-// sessionPath is the file in which the session of a profile's worker outlives a turn.
-func (s *Session) sessionPath(id gitstate.RunID, profile string) string {
-	return filepath.Join(s.liveFolder(id), "session-"+profile)
+// sessionPath is the file in which the session of a profile's worker outlives a turn. It is another one if the
+// profile has got another adapter, API or model meanwhile, which could not go on with it.
+func (s *Session) sessionPath(id gitstate.RunID, p *config.Profile) string {
+	sum := sha256.Sum256([]byte(p.Adapter + "\x00" + p.API + "\x00" + p.Model))
+	return filepath.Join(s.liveFolder(id), fmt.Sprintf("session-%s-%x", p.Name, sum[:4]))
 }
 
 // start records that a turn begins, before the worker can cost anything.
@@ -387,7 +389,7 @@ func (t *turn) workerTurn(p *config.Profile, home, tmp string) workers.Turn {
 		RunID: string(t.phase.ID), Attempt: t.number, Limits: t.contract.Limits,
 		Getenv: t.s.Getenv, Now: t.s.Now, Redact: t.s.Config.Redactor(t.s.Getenv),
 		Rate: t.s.Config.Rates[p.Model], Credential: t.s.Repo.Credential,
-		Session: t.s.sessionPath(t.phase.ID, p.Name), Resume: t.resume,
+		Session: t.s.sessionPath(t.phase.ID, p), Resume: t.resume,
 	}
 	if t.events != nil {
 		turn.Events, turn.Log = io.Writer(t.events), io.Writer(t.log)
@@ -460,7 +462,11 @@ func (t *turn) setAside(ctx context.Context, i int) error {
 			Ref: gitstate.AttemptRef(t.phase.ID, n+"."+strconv.Itoa(k+len(t.partial))), New: snap.Commit, Old: gitstate.ZeroOID,
 		})
 	}
-	return t.worktree.Reset(ctx, t.base.Tree)
+	if err := t.worktree.Reset(ctx, t.base.Tree); err != nil {
+		return err
+	}
+	// It speaks of changes that are not there any more.
+	return durable.RemoveAll(t.s.sessionPath(t.phase.ID, t.chain[i]))
 }
 
 // finish takes the snapshot, judges the outcome by it and records both.
