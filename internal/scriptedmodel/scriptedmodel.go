@@ -29,8 +29,6 @@ type Options struct {
 	Script Script
 	// Key is demanded as a bearer token, or as x-api-key by messages. "" takes any and none.
 	Key string
-	// Addr is where to listen, an address of this machine's loopback; "" is any free port of 127.0.0.1.
-	Addr string
 }
 
 // Server plays a script. It is safe for concurrent use.
@@ -67,21 +65,13 @@ type conversation struct {
 // maxBody is what a request may have in bytes.
 const maxBody = 32 << 20
 
-// Start listens and serves until Close, or until ctx ends. It refuses an invalid script and an address
-// that is not of the loopback.
+// Start listens on a free port of 127.0.0.1 and serves until Close, or until ctx ends. It refuses an
+// invalid script.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := o.Script.valid(); err != nil {
 		return nil, err
 	}
-	if o.Addr == "" {
-		o.Addr = "127.0.0.1:0"
-	}
-	if addr, err := netip.ParseAddrPort(o.Addr); err != nil {
-		return nil, fmt.Errorf("scripted model: %w", err)
-	} else if !addr.Addr().IsLoopback() {
-		return nil, fmt.Errorf("scripted model: %s is not on loopback", o.Addr)
-	}
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Addr)
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("scripted model: %w", err)
 	}

