@@ -82,6 +82,9 @@ func tier(level schemas.Level) string {
 	return "premium"
 }
 
+// imageOutput is what a model that makes images can do: it is no model for other tasks.
+const imageOutput = "image-output"
+
 // ofTier is the best profile of a tier, or nil: one with the task's domain among its strengths before
 // one without, then the default profile, then the first by name.
 func ofTier(cfg *config.Config, contract *schemas.Contract, tier string, getenv func(string) string) *config.Profile {
@@ -93,6 +96,9 @@ func ofTier(cfg *config.Config, contract *schemas.Contract, tier string, getenv 
 			continue
 		}
 		if p.APIKeyEnv != "" && getenv(p.APIKeyEnv) == "" {
+			continue
+		}
+		if slices.Contains(p.Modalities, imageOutput) && !slices.Contains(contract.Capabilities, imageOutput) {
 			continue
 		}
 		score := 0

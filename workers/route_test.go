@@ -56,6 +56,16 @@ func TestRoutePicksOnlyWhoHasAKey(t *testing.T) {
 			t.Errorf("with %q set: got %v %v, want %s", variable, got.Profile, err, want)
 		}
 	}
+	// What makes images is for tasks that ask for them.
+	key := func(name string) string { return map[string]string{"OPENAI_API_KEY": "value"}[name] }
+	cfg = configured(t, "spot.profile.c.costtier=")
+	for capability, want := range map[string]string{"tool-use": "d", "image-output": "gpt-image"} {
+		contract := &schemas.Contract{Difficulty: "high", Capabilities: []string{capability}}
+		cfg.Profiles["d"].Capabilities = []string{"tool-use"}
+		if got, err := workers.Route(cfg, contract, "cli", "", key); err != nil || got.Profile.Name != want {
+			t.Errorf("for %s: got %v %v, want %s", capability, got.Profile, err, want)
+		}
+	}
 	if got, err := workers.Route(cfg, &schemas.Contract{}, "cli", "deepseek", noKeys); err != nil || got.Profile.Name != "deepseek" {
 		t.Errorf("got %v %v: who is asked for by name is taken, and the key is missed later", got.Profile, err)
 	}
