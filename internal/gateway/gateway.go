@@ -161,9 +161,6 @@ func (g *Gateway) BaseURL() string { return g.base }
 // Token is what the worker is told to be its key. It is good for this gateway alone, until Close.
 func (g *Gateway) Token() string { return g.token }
 
-// Exceeded says whether a request was refused because the budget is spent.
-func (g *Gateway) Exceeded() bool { return g.meter.exceeded.Load() }
-
 // Close ends every request that is under way, accounts for it and waits until nothing of the gateway
 // runs. Later calls return what the first did.
 func (g *Gateway) Close() error {

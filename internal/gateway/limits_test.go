@@ -47,12 +47,12 @@ func TestBudget(t *testing.T) {
 			for i := range 4 {
 				got := g.post(t, apis["chat"].body)
 				if i < row.served {
-					if got.status != 200 || g.Exceeded() {
+					if got.status != 200 || g.exceeded() {
 						t.Fatalf("request %d: got %s", i+1, got)
 					}
 					continue
 				}
-				if got.status != http.StatusPaymentRequired || !strings.Contains(got.body, `"code":"budget_exceeded"`) || !g.Exceeded() {
+				if got.status != http.StatusPaymentRequired || !strings.Contains(got.body, `"code":"budget_exceeded"`) || !g.exceeded() {
 					t.Fatalf("request %d: got %s", i+1, got)
 				}
 			}
@@ -117,7 +117,7 @@ func TestUsageThatIsNotKnown(t *testing.T) {
 				served++
 			}
 		}
-		if served != row.served || !g.Exceeded() {
+		if served != row.served || !g.exceeded() {
 			t.Errorf("%+v: got %d requests through, want %d", row.limits, served, row.served)
 		}
 		if err := g.Close(); err != nil {

@@ -187,6 +187,13 @@ func (g *run) said() (usages, warnings []string) {
 	return usages, slices.Clone(g.warns)
 }
 
+// exceeded says whether a request was refused because the budget is spent, which is said once.
+func (g *run) exceeded() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refused == 1
+}
+
 // request is one that a worker sends to the model's endpoint.
 func (g *run) request(t *testing.T, body string) *http.Request {
 	t.Helper()

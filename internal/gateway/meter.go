@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/git-spot/git-spot/internal/config"
 	"github.com/git-spot/git-spot/schemas"
@@ -22,12 +21,11 @@ type meter struct {
 	rate      config.Rate
 	model     string
 
-	exceeded atomic.Bool
-
 	calls   sync.Mutex // the functions of Options are called one at a time
 	onUsage func(schemas.Usage)
 	onWarn  func(string)
 	refused func()
+	refusal sync.Once
 	said    map[string]bool
 	foreign map[string]int // warnings by kind
 
@@ -128,11 +126,13 @@ func (m *meter) priced() bool {
 }
 
 func (m *meter) refuse() {
-	if m.exceeded.CompareAndSwap(false, true) && m.refused != nil {
-		m.calls.Lock()
-		defer m.calls.Unlock()
-		m.refused()
-	}
+	m.refusal.Do(func() {
+		if m.refused != nil {
+			m.calls.Lock()
+			defer m.calls.Unlock()
+			m.refused()
+		}
+	})
 }
 
 // quarter is the usual estimate of the tokens in so many bytes, rounded up.
