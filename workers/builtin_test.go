@@ -188,6 +188,24 @@ echo "{\"type\":\"final\",\"text\":\"told $(cat)\",\"stop\":\"done\"}"
 	}
 }
 
+// Secrets in a kept session are masked, and it stays what the worker can read.
+func TestBuiltinSessionIsMasked(t *testing.T) {
+	t.Parallel()
+	s := agentScene(t, `
+cat >/dev/null
+cat >"$HOME/session.jsonl" <<'END'
+{"text":"- \"API_TOKEN=abcdefghijklmnop\"\n"}
+END
+echo '{"type":"final","text":"Hm.","stop":"done"}'
+`)
+	s.turn.Session = filepath.Join(t.TempDir(), "session")
+	s.run(t).want(t, schemas.OutcomeCompleted, "")
+	kept, err := os.ReadFile(s.turn.Session)
+	if want := `{"text":"- \"API_TOKEN=[redacted]\"\n"}` + "\n"; err != nil || string(kept) != want {
+		t.Errorf("kept %q, %v, want %q", kept, err, want)
+	}
+}
+
 // A worker that fails for want of something else fails once.
 func TestBuiltinFailsOnce(t *testing.T) {
 	t.Parallel()

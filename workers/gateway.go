@@ -143,7 +143,8 @@ func refusedSession(t Turn, try schemas.Try) bool {
 
 // keep saves the worker's session where it outlives the home, in the place of whatever is there. What the
 // worker has put into the home is not trusted: only a regular file of sane size is taken, without the
-// secrets that the provider may have said, and only the worker ever reads it.
+// secrets that the provider may have said, and only the worker ever reads it: the sessions that there are
+// are lines of JSON, and stay so.
 func keep(t Turn, name string) error {
 	if name == "" || t.Session == "" {
 		return nil
@@ -151,10 +152,33 @@ func keep(t Turn, name string) error {
 	err := durable.RemoveAll(t.Session)
 	data, readErr := durable.ReadFile(filepath.Join(t.Home, name), maxSession+1)
 	if err == nil && readErr == nil && len(data) <= maxSession {
-		err = durable.WriteFile(t.Session, []byte(t.Redact.Redact(string(data))), 0o600)
+		err = durable.WriteFile(t.Session, []byte(t.Redact.RedactJSON(string(data))), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the worker's session: %w", err)
 	}
 	return nil
+}
+
+// KeepSession saves the session that the worker of a turn left in t.Home, where git spot did not live to do
+// so. Only Profile, Home, Session, Redact, Getenv and Credential of t are needed. Nothing is saved without
+// the key, which it could hold.
+func KeepSession(ctx context.Context, t Turn) error {
+	adapter, err := For(t.Profile)
+	if err != nil {
+		return nil //nolint:nilerr // no worker of this profile could go on in it
+	}
+	inv, err := adapter.Invocation(t)
+	if err != nil || inv.Session == "" {
+		return nil //nolint:nilerr // as above
+	}
+	if _, err := os.Lstat(filepath.Join(t.Home, inv.Session)); err != nil {
+		return nil //nolint:nilerr // this worker did not come so far, and an earlier session may be there
+	}
+	key, err := findKey(ctx, t, inv.Credential)
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	t.Redact = redactor(t).With(key.value)
+	return keep(t, inv.Session)
 }
