@@ -126,7 +126,6 @@ func (s *Set) move(ctx context.Context, p, to place) (string, error) {
 	if err := s.root.Rename(p.path, to.path); err != nil {
 		return "", err
 	}
-	s.changed.Store(true)
 	return fmt.Sprintf("moved %s to %s", show(p.path), show(to.path)), nil
 }
 

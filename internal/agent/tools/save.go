@@ -39,7 +39,6 @@ func (s *Set) saveBy(temp, name string, data []byte, perm *fs.FileMode) error {
 	if err != nil {
 		return errors.Join(full(name, err), s.root.Remove(temp))
 	}
-	s.changed.Store(true)
 	return nil
 }
 

@@ -22,7 +22,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -71,7 +70,6 @@ type Set struct {
 	root     *os.Root
 	names    []string // the folder's absolute path, as given and with symbolic links resolved
 	readOnly bool
-	changed  atomic.Bool
 }
 
 // tool ties a definition to what carries it out. answer returns a *refusal for what it refuses; room is
@@ -181,9 +179,6 @@ func (s *Set) Run(ctx context.Context, calls []Call) []Result {
 func (c Call) writes() bool {
 	return slices.ContainsFunc(all(), func(t tool) bool { return t.Name == c.Name && t.writes })
 }
-
-// Changed reports whether any call has changed a file.
-func (s *Set) Changed() bool { return s.changed.Load() }
 
 // Close releases the folder. Calls made after it are answered with errors.
 func (s *Set) Close() error { return s.root.Close() }

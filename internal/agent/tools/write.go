@@ -148,7 +148,6 @@ func (s *Set) delete(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.changed.Store(true)
 	if p.info.IsDir() {
 		return fmt.Sprintf("deleted the empty folder %s", show(p.path)), nil
 	}
