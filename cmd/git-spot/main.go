@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -30,7 +32,8 @@ func Main() int {
 	if len(os.Args) > 1 && os.Args[1] == proc.SuperviseArg {
 		return proc.ShimMain(os.Args[2:])
 	}
-	cli.HelpFlag = nil // help is ours, see help.go
+	log.SetOutput(io.Discard) // net/http says there what a provider sends unasked: the key may be in it
+	cli.HelpFlag = nil        // help is ours, see help.go
 
 	ctx, stop := withSignals(context.Background())
 	defer stop()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,8 +39,9 @@ const unstatedOutput = 32 << 10
 // rewrite makes of a request of the format what may be sent to the model. An error is a *problem.
 func rewrite(f format, model string, body []byte) (asked, error) {
 	r := &rewriter{
-		// Half of a surrogate pair is no reason to refuse: programs cut texts anywhere.
-		dec: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
+		// Half of a surrogate pair is no reason to refuse: programs cut texts anywhere. Names that occur
+		// twice are refused where they mean something; a list of all names could be larger than the body.
+		dec: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)),
 		out: make([]byte, 0, len(body)+64), model: model,
 	}
 	err := r.object("", func(name string) error { return f.member(r, name) })
@@ -87,6 +89,7 @@ func (r *rewriter) object(where string, member func(name string) error) error {
 	if err := r.open('{', where); err != nil {
 		return err
 	}
+	var passed []string // never more than this file knows
 	for r.dec.PeekKind() == '"' {
 		token, err := r.dec.ReadToken()
 		if err != nil {
@@ -104,8 +107,13 @@ func (r *rewriter) object(where string, member func(name string) error) error {
 		if err := member(name); err != nil {
 			return err
 		}
-		if len(r.out) == value { // nothing of it is passed on
+		switch {
+		case len(r.out) == value: // nothing of it is passed on
 			r.out = r.out[:before]
+		case slices.Contains(passed, name):
+			return refuse("%s occurs twice", name)
+		default:
+			passed = append(passed, name)
 		}
 	}
 	return r.close('}')

@@ -1,7 +1,10 @@
 package gateway_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +38,7 @@ func TestRequestsThatPass(t *testing.T) {
 		{"half a character", "chat", user(`"\ud83d"`)},
 		{"vendors' members", "chat", `"enable_thinking":true,"thinking":{"type":"enabled"},"reasoning":{"effort":"low"},"chat_template_kwargs":{"enable_thinking":false},"messages":[]`},
 		{"no tools", "chat", `"tools":null,"tool_choice":"auto"`},
+		{"a name twice where it means nothing", "chat", `"response_format":{"a":1,"a":2}`},
 		{"a chosen tool", "chat", `"tool_choice":{"type":"function","function":{"name":"f"}}`},
 		{"some tools", "chat", `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`},
 		{"items", "responses", `"instructions":"i","store":false,"include":["reasoning.encrypted_content"],"tools":[{"type":"function","name":"f","parameters":{}},{"type":"custom","name":"c","format":{"type":"text"}},` +
@@ -76,10 +80,11 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"no model", "chat", `{"messages":[]}`, "names no model"},
 		{"null model", "messages", `{"model":null,"messages":[]}`, "cannot be asked"},
 		{"model of another type", "responses", `{"model":["m"]}`, "model has a ["},
-		{"model twice", "chat", `{"model":"m","model":"big"}`, "duplicate"},
-		{"model twice, once escaped", "chat", `{"model":"m","\u006dodel":"big"}`, "duplicate"},
-		{"a member twice, deep down", "chat", with("chat", user(`[{"type":"text","type":"image_url"}]`)), "duplicate"},
-		{"a member twice, in what is passed on", "chat", with("chat", `"response_format":{"a":1,"a":2}`), "duplicate"},
+		{"model twice", "chat", `{"model":"m","model":"big"}`, "cannot be asked"},
+		{"model twice, once escaped", "chat", `{"model":"m","\u006dodel":"m"}`, "occurs twice"},
+		{"a member twice, deep down", "chat", with("chat", user(`[{"type":"text","type":"image_url"}]`)), "type occurs twice"},
+		{"tools twice", "chat", with("chat", `"tools":[],"tools":[{"type":"function"}]`), "tools occurs twice"},
+		{"what is refused, after what says nothing", "responses", with("responses", `"background":false,"background":true`), "background"},
 		{"other models", "chat", with("chat", `"models":["a","b"]`), "models is not allowed"},
 		{"a preset", "chat", with("chat", `"preset":"p"`), "preset is not allowed"},
 		{"several answers", "chat", with("chat", `"n":2`), "n must be 1"},
@@ -226,9 +231,23 @@ func FuzzRewrite(f *testing.F) {
 		if err := json.Unmarshal(out, &m); err != nil {
 			t.Fatalf("%q is no JSON object: %v", out, err)
 		}
-		for name := range m {
-			if strings.EqualFold(name, "model") && (name != "model" || m[name] != "m") {
-				t.Fatalf("%q asks another model", out)
+		// Another reader may take the first of two members, or the last, or not mind how a name is spelt.
+		seen := map[string]bool{}
+		for d := json.NewDecoder(bytes.NewReader(out)); ; {
+			token, err := d.Token()
+			if err != nil {
+				break
+			}
+			name, isName := token.(string)
+			if !isName {
+				continue
+			}
+			if name = strings.ToLower(name); seen[name] {
+				t.Fatalf("%q has %s twice", out, name)
+			}
+			seen[name] = true
+			if err := d.Decode(new(json.RawMessage)); err != nil {
+				t.Fatal(err)
 			}
 		}
 		if m["model"] != "m" {
@@ -264,6 +283,32 @@ func look(t *testing.T, out []byte, v any, under string) {
 			case "messages", "input", "content", "system", "tools", "source", "output", "image_url", "video_url":
 				look(t, out, value, name)
 			}
+		}
+	}
+}
+
+// TestManyNames: a request takes memory by its length, not by what is in it.
+//
+//nolint:paralleltest // it measures what is allocated
+func TestManyNames(t *testing.T) {
+	var names strings.Builder
+	for i := range 200_000 {
+		fmt.Fprintf(&names, `"%x":0,`, i)
+	}
+	for _, body := range []string{
+		`{` + names.String() + `"model":"m"}`,
+		`{"model":"m","response_format":{` + names.String() + `"a":0}}`,
+		`{"model":"m","messages":[{` + names.String() + `"a":0}]}`,
+		`{"model":"m","messages":[` + strings.Repeat(`{"role":"user","content":[{"type":"text"}]},`, 50_000) + `{}]}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, _, err := gateway.Rewrite("chat", "m", []byte(body)); err != nil {
+			t.Error(err)
+		}
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 8*uint64(len(body)) {
+			t.Errorf("%.50s...: %d bytes took %d", body, len(body), took)
 		}
 	}
 }
