@@ -201,6 +201,7 @@ func TestRefusals(t *testing.T) {
 		{"relative program", "spot.profile.pi2.program=./pi", "spot.profile.pi2.adapter", ""},
 		{"URL with password", "spot.profile.glm.baseurl=https://u:pw@h/", "spot.profile.glm.baseURL", ""},
 		{"URL of a file", "spot.profile.glm.baseurl=file:///x", "spot.profile.glm.baseURL", ""},
+		{"URL of a request", "spot.profile.glm.baseurl=https://h/v1/chat/completions/", "spot.profile.glm.baseURL", ""},
 		{"variable", "spot.profile.glm.env=A-B", "spot.profile.glm.env", ""},
 		{"git's variable", "spot.profile.glm.env=GIT_DIR=/x", "spot.profile.glm.env", ""},
 	} {

@@ -267,6 +267,9 @@ func profileOf(key string) string {
 	return strings.TrimSuffix(rest[:dot], ".selfReview")
 }
 
+// added is what git spot adds to a baseURL, by api. The addresses in a server's documents have it already.
+var added = map[string]string{"chat": "/chat/completions", "responses": "/responses", "messages": "/v1/messages"}
+
 // check judges what one key says of another.
 func (p *parser) check(c *Config) {
 	profiles := slices.Sorted(maps.Keys(c.Profiles))
@@ -344,6 +347,9 @@ func (p *parser) profile(pr *Profile, profiles []string) {
 	if u, err := url.Parse(pr.BaseURL); pr.BaseURL != "" &&
 		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		fail("baseURL", "must be an http or https URL without credentials", "")
+	}
+	if part := added[pr.API]; part != "" && strings.HasSuffix(strings.TrimRight(pr.BaseURL, "/"), part) {
+		fail("baseURL", "must not end in "+part+", which is added to it", "")
 	}
 	if slices.Contains(pr.FallbackProfiles, pr.Name) {
 		fail("fallbackProfiles", "a profile is not its own fallback", "")
