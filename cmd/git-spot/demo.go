@@ -39,8 +39,8 @@ func newDemoCmd(e *env) *cli.Command {
 		Description: `Makes a repository, hands out one task that lands and the same task to a worker that edits the locked
 test and is blocked. Every command is the real one, and so are the coding agent, which is git spot's own,
 and the gateway that holds its key. Only what the model says comes from a script, by a model server on
-this machine. With --live a profile of yours does the first task, at its provider's price. The folder
-is kept for you to look at.`,
+this machine. With --live a profile of yours does the first task, at its provider's price: one of your
+global configuration, since the repository is a new one. The folder is kept for you to look at.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Usage: "make the demo in `DIR`, which must not exist; default: a new temporary folder", Destination: &opts.dir},
 			&cli.BoolFlag{Name: "live", Usage: "let a profile of yours do the task", Destination: &opts.live},

@@ -201,10 +201,14 @@ var advice = []func(error) []string{
 		return []string{e.Due, look}
 	}),
 	about(func(e *gitstate.WrongStateError) []string {
-		if e.Due == "" {
+		switch {
+		case e.Due != "":
+			return []string{e.Due}
+		case e.Command == "report": // it was made before the clean-up
+			return []string{"git show " + string(gitstate.RunRef(e.ID)) + ":report.md"}
+		default:
 			return []string{"git spot inspect --id " + string(e.ID)}
 		}
-		return []string{e.Due}
 	}),
 	about(func(e *gitstate.HeldError) []string {
 		return []string{"git spot log --id " + string(e.ID) + " -f", "git spot abort --id " + string(e.ID)}

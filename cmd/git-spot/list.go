@@ -184,7 +184,7 @@ func writeList(w io.Writer, rows []listRow, opts listOptions, now time.Time) {
 			state = "preparing"
 		case r.Interrupted:
 			state += " (owner gone)"
-		case r.State == schemas.StateBlocked:
+		case r.State == schemas.StateBlocked, r.State == schemas.StateInterrupted && r.Code != "":
 			state += " " + string(r.Code)
 		}
 		when := r.UpdatedAt
