@@ -51,6 +51,7 @@ type Tools interface {
 const (
 	tries      = 5                // of one request
 	longestTry = 60 * time.Second // before the next try
+	maxSilent  = 2                // tries of one request at which the server says nothing
 	maxCuts    = 3                // answers in a row that are cut off
 	maxShrinks = 2                // of one conversation that the server finds too long
 )
@@ -70,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 	t := &turn{Options: o, out: &output{mask: mask, w: o.Events}}
 	text, stop, err := t.run(ctx, mask)
 	if err == nil {
-		t.out.event(event{Type: "final", Text: ends(text, maxFinal), Stop: stop})
+		t.out.event(finalEvent{Type: "final", Text: ends(text, maxFinal), Stop: stop})
 		return t.out.close()
 	}
 	e, known := errors.AsType[*model.Error](err)
@@ -169,7 +170,7 @@ func (t *turn) openTranscript(h *header, mask masker) (err error) {
 		return err
 	}
 	if old.API != h.API || old.Model != h.Model {
-		return errors.Join(refusedTranscript(fmt.Errorf("it is with the model %q over %q, and this turn is with %q over %q",
+		return errors.Join(refusedTranscript("resumed", fmt.Errorf("it is with the model %q over %q, and this turn is with %q over %q",
 			old.Model, old.API, h.Model, h.API)), record.close())
 	}
 	t.record, t.request.Messages, *h = record, messages, old
@@ -226,14 +227,18 @@ func (t *turn) noteDropped(dropped bool) {
 func (t *turn) try(ctx context.Context) (model.Answer, error) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.Multiplier = time.Second, 2
-	for try := 1; ; try++ {
+	for try, silent := 1, 0; ; try++ {
 		answer, err := t.client.Ask(ctx, t.request, t.out.progress)
 		t.out.endText()
 		if err == nil {
 			return answer, nil
 		}
 		e, known := errors.AsType[*model.Error](err)
-		if !known || e.Class != model.ClassRateLimit && e.Class != model.ClassTransient || try == tries || e.RetryAfter > longestTry {
+		if known && e.Silent {
+			silent++
+		}
+		if !known || e.Class != model.ClassRateLimit && e.Class != model.ClassTransient ||
+			try == tries || silent == maxSilent || e.RetryAfter > longestTry {
 			return model.Answer{}, err
 		}
 		next := min(pause.NextBackOff(), longestTry)
@@ -280,8 +285,8 @@ func (t *turn) take(ctx context.Context, a model.Answer) (text, stop string, err
 	if err := t.add(a.Message); err != nil {
 		return "", "", err
 	}
-	t.report.WriteString(said)
-	text, stop = t.report.String(), stopDone
+	t.report.WriteString(a.Text)
+	text, stop = spoken(t.report.String()), stopDone
 	if asks(text) {
 		stop = stopQuestion
 	}
@@ -303,8 +308,8 @@ func (t *turn) reported(a model.Answer) (text, stop string, err error) {
 	if len(a.Calls) > 0 && err == nil {
 		err = t.add(answered(a.Calls, sayOverLimit, tools.StatusDenied))
 	}
-	t.report.WriteString(spoken(a.Text))
-	return t.report.String(), stopSteps, err
+	t.report.WriteString(a.Text)
+	return spoken(t.report.String()), stopSteps, err
 }
 
 // nudge answers an answer that says nothing.
@@ -324,7 +329,7 @@ func (t *turn) continued(a model.Answer) error {
 	if err := t.add(a.Message); err != nil {
 		return err
 	}
-	t.report.WriteString(spoken(a.Text))
+	t.report.WriteString(a.Text)
 	return t.cut(sayCut)
 }
 
@@ -367,7 +372,7 @@ func (t *turn) make(ctx context.Context, a model.Answer) error {
 			r.Text = sayCutCall
 		}
 		message.Results = append(message.Results, model.Result(r))
-		t.out.event(event{Type: "tool", Name: r.Name, Status: r.Status})
+		t.out.tool(r.Name, r.Status)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -100,25 +102,46 @@ func args(v map[string]any) json.RawMessage {
 
 var apis = []string{model.APIChat, model.APIResponses, model.APIMessages}
 
-func TestEdit(t *testing.T) {
-	t.Parallel()
-	for _, api := range apis {
-		t.Run(api, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, api,
-				scriptedmodel.Step{Text: "I look.", Calls: []scriptedmodel.Call{{Tool: "read", Args: args(map[string]any{"path": "a.txt"})}}},
-				scriptedmodel.Step{Reasoning: "hm", Calls: []scriptedmodel.Call{{Tool: "write", Args: args(map[string]any{"path": "b.txt", "content": "new\n"})}}},
-				scriptedmodel.Step{Text: "Done it."},
-			)
-			b.write(t, "a.txt", "old\n")
-			all, last, err := b.run(t.Context(), t)
-			if err != nil || last != (event{Type: "final", Text: "Done it.", Stop: "done"}) {
-				t.Errorf("got %+v, %v", last, err)
-			}
-			t.Logf("%+v", all)
-			if got, err := os.ReadFile(filepath.Join(b.dir, "b.txt")); err != nil || string(got) != "new\n" {
-				t.Errorf("b.txt is %q, %v", got, err)
-			}
-		})
+// body is the n-th request that the server got, the first is 0.
+func (b *bench) body(t *testing.T, n int) string {
+	t.Helper()
+	requests := b.server.Requests()
+	if n >= len(requests) {
+		t.Fatalf("there were %d requests", len(requests))
 	}
+	return string(requests[n].Body)
+}
+
+func (b *bench) holds(t *testing.T, name, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(filepath.Join(b.dir, name)); err != nil || string(got) != want {
+		t.Errorf("%s is %q, %v; want %q", name, got, err, want)
+	}
+}
+
+func (b *bench) absent(t *testing.T, name string) {
+	t.Helper()
+	if _, err := os.Lstat(filepath.Join(b.dir, name)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is there (%v)", name, err)
+	}
+}
+
+// clientFunc is a model.Client.
+type clientFunc func(context.Context, model.Request, func(string)) (model.Answer, error)
+
+func (f clientFunc) Ask(ctx context.Context, r model.Request, progress func(string)) (model.Answer, error) {
+	return f(ctx, r, progress)
+}
+
+// noTools has none.
+type noTools struct{}
+
+func (noTools) Definitions() []tools.Definition { return nil }
+
+func (noTools) Run(_ context.Context, calls []tools.Call) []tools.Result {
+	results := make([]tools.Result, len(calls))
+	for i, c := range calls {
+		results[i] = tools.Result{ID: c.ID, Name: c.Name, Text: "there is no tool", Status: tools.StatusError}
+	}
+	return results
 }

@@ -14,12 +14,18 @@ import (
 type event struct {
 	Type    string `json:"type"`
 	ID      string `json:"id,omitempty"`      // session
-	Text    string `json:"text,omitempty"`    // text, worker_warning, final
+	Text    string `json:"text,omitempty"`    // text, worker_warning
 	Name    string `json:"name,omitempty"`    // tool
 	Status  string `json:"status,omitempty"`  // tool: ok, error or denied
 	Class   string `json:"class,omitempty"`   // error
 	Message string `json:"message,omitempty"` // error
-	Stop    string `json:"stop,omitempty"`    // final: done, steps or question
+}
+
+// finalEvent has a text even if that is empty: without one it would be no event to its reader.
+type finalEvent struct {
+	Type string `json:"type"` // final
+	Text string `json:"text"`
+	Stop string `json:"stop"` // done, steps or question
 }
 
 const (
@@ -97,7 +103,7 @@ func (o *output) flushLocked(all bool) {
 	text = strings.TrimSuffix(text, "\n")
 	for text != "" {
 		part := text[:runeBoundary(text, maxEventText)]
-		o.emit(event{Type: "text", Text: part})
+		o.write(o.mask.line(event{Type: "text", Text: part}))
 		text = text[len(part):]
 	}
 }
@@ -115,18 +121,19 @@ func runeBoundary(s string, most int) int {
 	return most
 }
 
-func (o *output) event(e event) {
+// event writes an event after the text before it.
+func (o *output) event(e any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.flushLocked(true)
-	o.emit(e)
+	o.write(o.mask.line(e))
 }
 
 func (o *output) warn(text string) { o.event(event{Type: "worker_warning", Text: text}) }
 
-func (o *output) emit(e event) {
-	e.Name, e.Status = e.Name[:runeBoundary(e.Name, maxWord)], e.Status[:runeBoundary(e.Status, maxWord)]
-	o.write(o.mask.line(e))
+// tool tells of a call that was made. The name is what the model wrote.
+func (o *output) tool(name, status string) {
+	o.event(event{Type: "tool", Name: name[:runeBoundary(name, maxWord)], Status: status})
 }
 
 func (o *output) write(line []byte) {

@@ -25,8 +25,8 @@ func (c *circle) add(calls []model.Call, results []model.Result) (rounds int) {
 	type pair struct{ name, arguments, status, text string }
 	seen := map[pair]bool{}
 	step := sha256.New()
-	for i, call := range calls {
-		p := pair{call.Name, string(call.Arguments) + call.Malformed, results[i].Status, results[i].Text}
+	for i, r := range results {
+		p := pair{calls[i].Name, string(calls[i].Arguments) + calls[i].Malformed, r.Status, r.Text}
 		if !seen[p] {
 			seen[p] = true
 			_ = json.NewEncoder(step).Encode([]string{p.name, p.arguments, p.status, p.text}) // a hash takes everything

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"regexp"
+	"strings"
 	"syscall"
 
 	"github.com/git-spot/git-spot/internal/agent/model"
@@ -30,23 +29,21 @@ type header struct {
 	Model   string `json:"model"`
 }
 
-var sessionID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
 // transcript is open for appending. The nil transcript keeps nothing.
 type transcript struct {
 	f    *os.File
 	mask masker
 }
 
-// createTranscript begins the transcript at path anew.
+// createTranscript begins the transcript at path anew. The error is a *model.Error of class setup.
 func createTranscript(path string, h header, m masker) (*transcript, error) {
 	f, err := openTranscript(path, os.O_CREATE)
 	if err != nil {
-		return nil, err
+		return nil, refusedTranscript("kept", err)
 	}
 	t := &transcript{f: f, mask: m}
 	if err := errors.Join(f.Truncate(0), t.write(h)); err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, refusedTranscript("kept", errors.Join(err, f.Close()))
 	}
 	return t, nil
 }
@@ -56,11 +53,14 @@ func createTranscript(path string, h header, m masker) (*transcript, error) {
 func resumeTranscript(path string, m masker) (*transcript, header, []model.Message, error) {
 	f, err := openTranscript(path, 0)
 	if err != nil {
-		return nil, header{}, nil, refusedTranscript(err)
+		return nil, header{}, nil, refusedTranscript("resumed", err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxTranscript+1))
 	var h header
 	var messages []model.Message
+	if err == nil && len(data) > maxTranscript {
+		err = fmt.Errorf("it is larger than %d MiB", maxTranscript>>20)
+	}
 	if err == nil {
 		data = data[:bytes.LastIndexByte(data, '\n')+1]
 		h, messages, err = decodeTranscript(data)
@@ -72,29 +72,25 @@ func resumeTranscript(path string, m masker) (*transcript, header, []model.Messa
 		_, err = f.Seek(0, io.SeekEnd)
 	}
 	if err != nil {
-		return nil, header{}, nil, refusedTranscript(errors.Join(err, f.Close()))
+		return nil, header{}, nil, refusedTranscript("resumed", errors.Join(err, f.Close()))
 	}
 	return &transcript{f: f, mask: m}, h, messages, nil
 }
 
-func refusedTranscript(err error) error {
-	return &model.Error{Class: model.ClassSetup, Message: fmt.Sprintf("session cannot be resumed: %v", err)}
+func refusedTranscript(use string, err error) error {
+	return &model.Error{Class: model.ClassSetup, Message: fmt.Sprintf("the session cannot be %s: %v", use, err)}
 }
 
 // openTranscript opens path, which must be a regular file or, with os.O_CREATE, nothing.
 func openTranscript(path string, flag int) (*os.File, error) {
-	root, err := os.OpenRoot(filepath.Dir(path))
+	// O_NONBLOCK: opening a FIFO would wait for a writer.
+	//nolint:forbidigo // internal/durable knows the schemas, which this program does without
+	f, err := os.OpenFile(path, os.O_RDWR|flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	// O_NONBLOCK: opening a FIFO would wait for a writer.
-	f, err := root.OpenFile(filepath.Base(path), os.O_RDWR|flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	err = errors.Join(err, root.Close())
-	if f == nil {
-		return nil, err
-	}
-	info, statErr := f.Stat()
-	if err = errors.Join(err, statErr); err == nil && !info.Mode().IsRegular() {
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%q is no regular file", path)
 	}
 	if err != nil {
@@ -127,9 +123,6 @@ func (t *transcript) close() error {
 // version has written or might have.
 func decodeTranscript(data []byte) (header, []model.Message, error) {
 	var h header
-	if len(data) > maxTranscript {
-		return h, nil, fmt.Errorf("it is larger than %d MiB", maxTranscript>>20)
-	}
 	first, rest, _ := bytes.Cut(data, []byte("\n"))
 	var version struct {
 		Version int `json:"version"`
@@ -140,7 +133,7 @@ func decodeTranscript(data []byte) (header, []model.Message, error) {
 	if version.Version != transcriptVersion {
 		return header{}, nil, fmt.Errorf("its version is %d and this program knows %d", version.Version, transcriptVersion)
 	}
-	if err := decodeLine(first, &h); err != nil || !sessionID.MatchString(h.Session) {
+	if err := decodeLine(first, &h); err != nil || !isSession(h.Session) {
 		return header{}, nil, errors.New("its first line is no header")
 	}
 	var messages []model.Message
@@ -158,6 +151,11 @@ func decodeTranscript(data []byte) (header, []model.Message, error) {
 		messages = append(messages, m)
 	}
 	return h, messages, nil
+}
+
+// isSession says whether id is like those that Run makes.
+func isSession(id string) bool {
+	return id != "" && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
 func decodeLine(line []byte, v any) error {

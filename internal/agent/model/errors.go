@@ -35,6 +35,7 @@ type Error struct {
 	Class      Class
 	Status     int           // of HTTP; 0 if the failure came otherwise
 	RetryAfter time.Duration // as the server demands; 0 if it does not
+	Silent     bool          // the server said nothing for Options.Idle; the class is transient
 	TooLong    bool          // the conversation is longer than the context window; the class is capability
 	Message    string        // one line, bounded; it may quote the server
 }

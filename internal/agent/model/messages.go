@@ -117,10 +117,13 @@ func (c *messages) params(r Request) anthropic.MessageNewParams {
 		}
 		p.Messages = append(p.Messages, anthropic.MessageParam{Role: role, Content: blocks})
 	}
-	if last := len(p.Messages) - 1; last >= 0 && p.Messages[last].Role == anthropic.MessageParamRoleUser {
-		blocks := p.Messages[last].Content
-		if control := blocks[len(blocks)-1].GetCacheControl(); control != nil {
-			*control = cached
+	// The last user's message is where this request's cache ends, the one before where the last one's did:
+	// servers look only some blocks back from a mark.
+	for i, marks := len(p.Messages)-1, 2; i >= 0 && marks > 0; i-- {
+		if p.Messages[i].Role == anthropic.MessageParamRoleUser {
+			blocks := p.Messages[i].Content
+			*blocks[len(blocks)-1].GetCacheControl() = cached // text and results of tools have one
+			marks--
 		}
 	}
 	return p

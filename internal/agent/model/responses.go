@@ -42,6 +42,7 @@ func (c *responses) ask(ctx context.Context, r Request, progress func(string)) (
 	stream := c.service.NewStreaming(requestCtx, c.params(r), option.WithMiddleware(e.middleware))
 	defer func() { _ = stream.Close() }()
 	var items []json.RawMessage
+	heard := false // whether the text came in pieces, too
 	for stream.Next() {
 		event := stream.Current()
 		if err := e.grow(len(event.Delta)); err != nil {
@@ -49,6 +50,7 @@ func (c *responses) ask(ctx context.Context, r Request, progress func(string)) (
 		}
 		switch event.Type {
 		case "response.output_text.delta":
+			heard = true
 			progress(event.Delta)
 		case "response.output_item.done":
 			items = append(items, json.RawMessage(event.Item.RawJSON()))
@@ -59,7 +61,11 @@ func (c *responses) ask(ctx context.Context, r Request, progress func(string)) (
 					items = append(items, json.RawMessage(item.RawJSON()))
 				}
 			}
-			return responsesAnswer(items, event.Response, r), nil
+			answer := responsesAnswer(items, event.Response, r)
+			if !heard {
+				progress(answer.Text)
+			}
+			return answer, nil
 		case "error", "response.failed":
 			return Answer{}, classify(0, []byte(event.RawJSON()))
 		default:
@@ -100,7 +106,9 @@ func responsesInput(m Message) []resp.ResponseInputItemUnionParam {
 	var items []resp.ResponseInputItemUnionParam
 	switch m.Role {
 	case RoleUser:
-		items = append(items, resp.ResponseInputItemParamOfMessage(m.Text, resp.EasyInputMessageRoleUser))
+		item := resp.ResponseInputItemParamOfMessage(m.Text, resp.EasyInputMessageRoleUser)
+		item.OfMessage.Type = resp.EasyInputMessageTypeMessage // not every server knows the short form
+		items = append(items, item)
 	case RoleTool:
 		for _, result := range m.Results {
 			item := resp.ResponseInputItemParamOfFunctionCallOutput(result.Text)

@@ -101,7 +101,7 @@ func (e *exchange) failure(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	if e.silent.Load() {
-		return &Error{Class: ClassTransient, Message: "the server has fallen silent"}
+		return &Error{Class: ClassTransient, Silent: true, Message: "the server has fallen silent"}
 	}
 	if err == nil {
 		return &Error{Class: ClassTransient, Message: "the stream ended before the answer did"}
