@@ -191,6 +191,18 @@ func add(to, more *schemas.Usage) {
 	addTo(&to.CostUSD, more.CostUSD)
 }
 
+// Metered is the sum of the usage in what a Turn's Events got, also if that breaks off.
+func Metered(events []byte) schemas.Usage {
+	var sum schemas.Usage
+	for line := range bytes.Lines(events) {
+		var e schemas.Event
+		if json.Unmarshal(line, &e) == nil && e.Type == schemas.EventUsage && e.Usage != nil && valid(*e.Usage) {
+			add(&sum, e.Usage)
+		}
+	}
+	return sum
+}
+
 func addTo[N int64 | float64](to **N, more *N) {
 	if more == nil {
 		return

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +16,7 @@ import (
 	"github.com/git-spot/git-spot/internal/gitexec"
 	"github.com/git-spot/git-spot/schemas"
 	"github.com/git-spot/git-spot/verify"
+	"github.com/git-spot/git-spot/workers"
 	"github.com/git-spot/git-spot/worktree"
 )
 
@@ -90,7 +91,7 @@ func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error 
 	if err != nil {
 		return err
 	}
-	if err := s.removeScratch(phase.ID); err != nil {
+	if err := errors.Join(s.keepSession(ctx, &phase.Run), s.removeScratch(phase.ID)); err != nil {
 		return err
 	}
 	if string(tree) == start.StartTree {
@@ -123,8 +124,8 @@ func (s *Session) recoverTurn(ctx context.Context, phase *gitstate.Phase) error 
 	})
 }
 
-// lostTurnFiles are the receipt and logs of a turn whose owner did not live to write them: what it cost
-// is not known. An interrupted turn has both already.
+// lostTurnFiles are the receipt and logs of a turn whose owner did not live to write them: of what it cost
+// only what was counted until then is known. An interrupted turn has both already.
 func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, start *schemas.AttemptStart, change repositoryChange, snap worktree.Snapshot) (map[string][]byte, error) {
 	if _, err := s.Receipt(ctx, &phase.Run); err == nil {
 		return map[string][]byte{}, nil
@@ -132,6 +133,25 @@ func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, star
 		return nil, err
 	}
 	n := strconv.Itoa(phase.State.Attempt)
+	events, err := readLog(s.EventsPath(phase.ID))
+	if err != nil {
+		return nil, err
+	}
+	log, err := readLog(s.LogPath(phase.ID))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for name, data := range map[string][]byte{"events.jsonl": events, "worker.log": log} {
+		if data != nil {
+			files[attemptFile(n, name)] = data
+		}
+	}
+	message := "git spot ended before the turn did; what it cost is not known"
+	usage := workers.Metered(events)
+	if usage != (schemas.Usage{}) {
+		message = "git spot ended before the turn did; what it cost beyond the usage that was counted is not known"
+	}
 	ended := s.Now()
 	tampered := change.tampered
 	if snap.PointerChanged {
@@ -139,8 +159,8 @@ func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, star
 	}
 	receipt, err := schemas.MarshalIndent(schemas.WorkerReceipt{
 		SchemaVersion: schemas.Version, Attempt: phase.State.Attempt,
-		Outcome: schemas.OutcomeInterrupted, Message: "git spot ended before the turn did; what it cost is not known",
-		Profile: start.Profile, Tries: []schemas.Try{}, StartedAt: start.StartedAt, EndedAt: ended,
+		Outcome: schemas.OutcomeInterrupted, Message: message,
+		Profile: start.Profile, Tries: []schemas.Try{}, Usage: usage, StartedAt: start.StartedAt, EndedAt: ended,
 		DurationMS: ended.Sub(start.StartedAt).Milliseconds(),
 		Isolation:  verify.Isolation(), Credential: "none",
 		Warnings: change.warnings, Tampered: tampered, Nested: bounded(snap.Nested), Ignored: bounded(snap.Skipped),
@@ -148,20 +168,33 @@ func (s *Session) lostTurnFiles(ctx context.Context, phase *gitstate.Phase, star
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{attemptFile(n, "worker.json"): receipt}
-	if err := keepUndone(files, n, change.replaced); err != nil {
-		return nil, err
+	files[attemptFile(n, "worker.json")] = receipt
+	return files, keepUndone(files, n, change.replaced)
+}
+
+// keepSession saves the session that the last worker of a lost turn left in its private folder, so that
+// resume goes on in it.
+func (s *Session) keepSession(ctx context.Context, run *gitstate.Run) error {
+	chain, err := s.chain(run)
+	if err != nil {
+		return nil //nolint:nilerr // a profile is gone, and nobody can go on with its session
 	}
-	for _, path := range []string{s.EventsPath(phase.ID), s.LogPath(phase.ID)} {
-		data, err := readLog(path)
-		if err != nil {
-			return nil, err
-		}
-		if data != nil {
-			files[attemptFile(n, filepath.Base(path))] = data
+	folders, err := s.scratchFolders(run.ID)
+	errs := []error{err}
+	for _, folder := range folders {
+		for i, p := range slices.Backward(chain) {
+			home := homeOf(folder, i)
+			if _, err := os.Lstat(home); err != nil {
+				continue // it was not this one's turn yet
+			}
+			errs = append(errs, workers.KeepSession(ctx, workers.Turn{
+				Profile: p, Home: home, Session: s.sessionPath(run.ID, p), Getenv: s.Getenv,
+				Redact: s.Config.Redactor(s.Getenv), Credential: s.Repo.Credential,
+			}))
+			break // those before it were put aside
 		}
 	}
-	return files, nil
+	return errors.Join(errs...)
 }
 
 // readLog reads a live log; nil if it is gone or was replaced by something else.

@@ -345,17 +345,17 @@ func (s *Session) scratchPrefix(id gitstate.RunID) string {
 	return fmt.Sprintf("git-spot-%x-", sum[:6])
 }
 
-// removeScratch removes the private folders that killed turns of a run left. The caller holds the run's
-// lock. In a shared folder others may have made something of that name; it is not ours.
-func (s *Session) removeScratch(id gitstate.RunID) error {
+// scratchFolders are the private folders that killed turns of a run left. The caller holds the run's lock.
+// In a shared folder others may have made something of that name; it is not ours.
+func (s *Session) scratchFolders(id gitstate.RunID) ([]string, error) {
 	entries, err := os.ReadDir(s.tempDir())
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var errs []error
+	var folders []string
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), s.scratchPrefix(id)) {
 			continue
@@ -364,10 +364,23 @@ func (s *Session) removeScratch(id gitstate.RunID) error {
 		if err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
 			continue
 		}
-		errs = append(errs, durable.RemoveAll(filepath.Join(s.tempDir(), e.Name())))
+		folders = append(folders, filepath.Join(s.tempDir(), e.Name()))
+	}
+	return folders, nil
+}
+
+// removeScratch removes the scratchFolders of a run.
+func (s *Session) removeScratch(id gitstate.RunID) error {
+	folders, err := s.scratchFolders(id)
+	errs := []error{err}
+	for _, folder := range folders {
+		errs = append(errs, durable.RemoveAll(folder))
 	}
 	return errors.Join(errs...)
 }
+
+// homeOf is the private home of the worker of try i, counted from 0.
+func homeOf(scratch string, i int) string { return filepath.Join(scratch, "home"+strconv.Itoa(i)) }
 
 func (t *turn) close(ctx context.Context) error {
 	var errs []error
@@ -430,7 +443,7 @@ func (t *turn) runChain(ctx context.Context) {
 }
 
 func (t *turn) try(ctx context.Context, i int, p *config.Profile) (schemas.Try, workers.Final, error) {
-	home := filepath.Join(t.scratch, "home"+strconv.Itoa(i))
+	home := homeOf(t.scratch, i)
 	tmp := filepath.Join(t.scratch, "tmp"+strconv.Itoa(i))
 	for _, dir := range []string{home, tmp} {
 		if err := durable.Mkdir(dir, 0o700); err != nil {
