@@ -61,6 +61,12 @@ func runDemo(ctx context.Context, e *env, opts demoOptions, files fs.FS) (err er
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil { // the hints that follow are for there
+			d.say("")
+			d.say("The demo stops here. Its repository is kept: cd %s", shellQuote(d.repo))
+		}
+	}()
 	prepare := []string{"prepare", "--task", "../task.json", "--id", "slug"}
 	if opts.live {
 		d.say("A profile of yours does the task, for what its provider charges.")
