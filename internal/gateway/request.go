@@ -296,6 +296,8 @@ func (r *rewriter) responses(name string) error {
 		return r.pass()
 	case "conversation", "prompt", "previous_response_id":
 		return r.none(name)
+	case "client_metadata": // what codex tells of the machine
+		return r.dec.SkipValue()
 	}
 	return r.common(name)
 }
@@ -335,8 +337,10 @@ func (r *rewriter) item() error {
 			return r.kind(&kind)
 		case "content", "output", "summary":
 			return r.content()
+		case "tools":
+			return r.array(name, r.tool)
 		case "id", "role", "status", "phase", "call_id", "name", "namespace", "arguments", "input", "action", "operation",
-			"encrypted_content", "max_output_length":
+			"encrypted_content", "max_output_length", "execution":
 			return r.pass()
 		}
 		return r.drop("input[]", name)
@@ -347,7 +351,8 @@ func (r *rewriter) item() error {
 	switch kind {
 	case "message", "reasoning", "compaction", "compaction_summary", "function_call", "function_call_output",
 		"custom_tool_call", "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "shell_call",
-		"shell_call_output", "apply_patch_call", "apply_patch_call_output":
+		"shell_call_output", "apply_patch_call", "apply_patch_call_output", "additional_tools", "tool_search_call",
+		"tool_search_output":
 		return nil
 	}
 	return refuse("an item of type %q is not allowed in the input", short(kind))
@@ -465,7 +470,7 @@ func (r *rewriter) source() error {
 
 // tool is one of the tools that the model may call: such that the client runs.
 func (r *rewriter) tool() error {
-	kind, place := "function", "" // the oldest format says no type
+	kind, place, execution := "function", "", "" // the oldest format says no type
 	err := r.object("a tool", func(name string) error {
 		switch name {
 		case "type":
@@ -480,6 +485,10 @@ func (r *rewriter) tool() error {
 				}
 				return r.drop("tools[].environment", name)
 			})
+		case "execution":
+			var err error
+			execution, err = r.text(name)
+			return err
 		case "tools":
 			return r.array(name, r.tool)
 		case "function", "custom", "name", "description", "parameters", "input_schema", "output_schema", "strict", "format",
@@ -488,16 +497,17 @@ func (r *rewriter) tool() error {
 		}
 		return r.drop("tools[]", name)
 	})
-	if err == nil && (!clientRuns(kind) || kind == "shell" && place != "local" || place != "" && place != "local") {
+	if err == nil && (!clientRuns(kind) || kind == "shell" && place != "local" || place != "" && place != "local" ||
+		kind == "tool_search" && execution != "client") {
 		return refuse("the tool %q is not allowed here: the provider would run it, outside of the sandbox", short(kind))
 	}
 	return err
 }
 
-// clientRuns says whether tools of a type are run by the client. A shell can be the provider's too.
+// clientRuns says whether tools of a type can be run by the client.
 func clientRuns(kind string) bool {
 	switch kind {
-	case "", "function", "custom", "namespace", "local_shell", "shell", "apply_patch":
+	case "", "function", "custom", "namespace", "local_shell", "shell", "apply_patch", "tool_search":
 		return true
 	}
 	for _, prefix := range []string{"bash_", "text_editor_", "memory_"} {

@@ -43,6 +43,7 @@ func TestRequestsThatPass(t *testing.T) {
 		{"some tools", "chat", `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`},
 		{"items", "responses", `"instructions":"i","store":false,"include":["reasoning.encrypted_content"],"tools":[{"type":"function","name":"f","parameters":{}},{"type":"custom","name":"c","format":{"type":"text"}},` +
 			`{"type":"local_shell"},{"type":"apply_patch"},{"type":"shell","environment":{"type":"local"}},{"type":"namespace","name":"n","tools":[{"type":"function","name":"g"}]}]`},
+		{"a search of the client", "responses", `"tools":[{"type":"tool_search","execution":"client","description":"d","parameters":{}}]`},
 		{"history", "responses", `"text":{"verbosity":"low"},"reasoning":{"effort":"high"},"parallel_tool_calls":true,"max_output_tokens":100`},
 		{"tools", "messages", `"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"custom","name":"g","input_schema":{}},` +
 			`{"type":"bash_20250124","name":"bash"},{"type":"text_editor_20250728","name":"str_replace_based_edit_tool"},{"type":"memory_20250818","name":"memory"}],"tool_choice":{"type":"any"}`},
@@ -65,7 +66,8 @@ func TestInputItems(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"m","input":[{"role":"user","content":"a"},{"type":"message","role":"user","content":[{"type":"input_text","text":"b"},{"type":"input_image","image_url":"data:image/png;base64,AA=="}]},` +
 		`{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"s"}],"encrypted_content":"e"},{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},` +
-		`{"type":"function_call_output","call_id":"1","output":[{"type":"input_text","text":"o"}]},{"type":"shell_call_output","call_id":"2","output":[{"stdout":"x","stderr":"","outcome":{"type":"exit","exit_code":0}}]}]}`
+		`{"type":"function_call_output","call_id":"1","output":[{"type":"input_text","text":"o"}]},{"type":"shell_call_output","call_id":"2","output":[{"stdout":"x","stderr":"","outcome":{"type":"exit","exit_code":0}}]},` +
+		`{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec","format":{"type":"grammar","syntax":"lark","definition":"d"}}]}]}`
 	out, dropped, err := gateway.Rewrite("responses", "m", []byte(body))
 	if err != nil || len(dropped) > 0 || string(out) != body {
 		t.Errorf("got  %s\nwant %s\nleft out %q, error %v", out, body, dropped, err)
@@ -104,6 +106,9 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"a computer", "responses", with("responses", `"tools":[{"type":"computer_use_preview"}]`), `"computer_use_preview"`},
 		{"the provider's shell", "responses", with("responses", `"tools":[{"type":"shell","environment":{"type":"container_auto"}}]`), `"shell"`},
 		{"somebody's shell", "responses", with("responses", `"tools":[{"type":"shell"}]`), `"shell"`},
+		{"a search of the provider", "responses", with("responses", `"tools":[{"type":"tool_search"}]`), `"tool_search"`},
+		{"a tool among the input", "responses", `{"model":"m","input":[{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"f"},{"type":"web_search"}]}]}`, `"web_search"`},
+		{"a tool that was found", "responses", `{"model":"m","input":[{"type":"tool_search_output","call_id":"1","tools":[{"type":"mcp","server_url":"https://x"}]}]}`, `"mcp"`},
 		{"a tool that is chosen", "responses", with("responses", `"tool_choice":{"type":"web_search_preview"}`), `"web_search_preview"`},
 		{"a tool of a vendor", "messages", with("messages", `"tools":[{"type":"openrouter:bash"}]`), `"openrouter:bash"`},
 		{"fetching", "messages", with("messages", `"tools":[{"type":"web_fetch_20250910","name":"web_fetch"}]`), `"web_fetch_20250910"`},
@@ -172,6 +177,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 			"a template", "chat", with("chat", `"chat_template":"{{","chat_template_kwargs":{"chat_template":"{{","thinking":true}`),
 			with("chat", `"chat_template_kwargs":{"thinking":true}`), "chat_template chat_template_kwargs.chat_template",
 		},
+		{"the machine", "responses", `{"client_metadata":{"id":"x"},"model":"m"}`, `{"model":"m"}`, ""},
 		{"what says nothing", "responses", `{"model":"m","background":false,"conversation":null,"input":""}`, `{"model":"m","input":""}`, ""},
 		{"one answer", "chat", `{"n":1,"model":"m"}`, `{"model":"m"}`, ""},
 		{"what Ollama takes", "chat", with("chat", `"messages":[{"role":"user","content":"a","images":["AA=="]}]`), with("chat", user(`"a"`)), "messages[].images"},
