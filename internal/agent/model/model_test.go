@@ -319,6 +319,7 @@ func TestBroken(t *testing.T) {
 		{"too long", model.APIChat, data(delta(`{"content":"`+strings.Repeat("x", 5<<20)+`"}`, ""), delta(`{"content":"`+strings.Repeat("x", 5<<20)+`"}`, `"stop"`)), model.ClassPermanent, "8 MiB"},
 		{"arguments too long", model.APIChat, data(delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"a","arguments":"`+strings.Repeat("x", 9<<20)+`"}}]}`, `"stop"`)), model.ClassPermanent, "8 MiB"},
 		{"reasoning too long", model.APIChat, data(delta(`{"reasoning_content":"`+strings.Repeat("x", 9<<20)+`"}`, `"stop"`)), model.ClassPermanent, "8 MiB"},
+		{"too many items", model.APIResponses, strings.Repeat(events(`{"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"`+strings.Repeat("x", 1<<20)+`"}]}}`), 13), model.ClassPermanent, "8 MiB"},
 		{"a line too long", model.APIResponses, `data: {"type":"` + strings.Repeat("x", 13<<20), model.ClassPermanent, "8 MiB"},
 		{"too long", model.APIMessages, events(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"`+strings.Repeat("x", 9<<20)+`"}}`), model.ClassPermanent, "8 MiB"},
 	} {

@@ -42,6 +42,7 @@ func (c *responses) ask(ctx context.Context, r Request, progress func(string)) (
 	stream := c.service.NewStreaming(requestCtx, c.params(r), option.WithMiddleware(e.middleware))
 	defer func() { _ = stream.Close() }()
 	var items []json.RawMessage
+	held := 0      // bytes of items, which may come without pieces; together they fit into the last event
 	heard := false // whether the text came in pieces, too
 	for stream.Next() {
 		event := stream.Current()
@@ -53,7 +54,11 @@ func (c *responses) ask(ctx context.Context, r Request, progress func(string)) (
 			heard = true
 			progress(event.Delta)
 		case "response.output_item.done":
-			items = append(items, json.RawMessage(event.Item.RawJSON()))
+			item := event.Item.RawJSON()
+			if held += len(item); held > maxLine {
+				return Answer{}, e.failure(ctx, errTooBig)
+			}
+			items = append(items, json.RawMessage(item))
 		case "response.completed", "response.incomplete":
 			if n := len(event.Response.Output); n > 0 { // complete, which the single items need not be
 				items = make([]json.RawMessage, 0, n)
