@@ -201,7 +201,9 @@ func (t *turn) say(text string) error {
 
 // ask puts the conversation to the model, shortened where it has to be.
 func (t *turn) ask(ctx context.Context) (model.Answer, error) {
-	t.noteDropped(t.window.fit(t.request.Messages))
+	var dropped bool
+	t.request.Messages, dropped = t.window.fit(t.request.Messages)
+	t.noteDropped(dropped)
 	for shrinks := 0; ; shrinks++ {
 		answer, err := t.try(ctx)
 		if err == nil {
@@ -209,7 +211,10 @@ func (t *turn) ask(ctx context.Context) (model.Answer, error) {
 			return answer, nil
 		}
 		e, known := errors.AsType[*model.Error](err)
-		if !known || !e.TooLong || shrinks == maxShrinks || !t.window.refused(t.request.Messages) {
+		if !known || !e.TooLong || shrinks == maxShrinks {
+			return model.Answer{}, err
+		}
+		if t.request.Messages, dropped = t.window.refused(t.request.Messages); !dropped {
 			return model.Answer{}, err
 		}
 		t.noteDropped(true)
@@ -219,7 +224,7 @@ func (t *turn) ask(ctx context.Context) (model.Answer, error) {
 func (t *turn) noteDropped(dropped bool) {
 	if dropped && !t.shrunk {
 		t.shrunk = true
-		t.out.warn("old output of tools is dropped from the conversation to stay within the context window")
+		t.out.warn("old output is dropped from the conversation to stay within the context window")
 	}
 }
 
@@ -382,6 +387,7 @@ func (t *turn) make(ctx context.Context, a model.Answer) error {
 		t.out.warn(fmt.Sprintf("%d calls beyond the limit of %d steps were not made", len(over), t.MaxSteps))
 	}
 	rounds := t.circle.add(a.Calls, message.Results)
+	t.window.trim(message.Results)
 	if rounds >= repeatsSaid {
 		for i := range message.Results {
 			message.Results[i].Text += fmt.Sprintf(sayRepeat, rounds)

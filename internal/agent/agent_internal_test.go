@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,54 +83,100 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-func TestWindow(t *testing.T) {
-	t.Parallel()
-	var messages []model.Message
-	add := func(bytes int) {
+// conversation is a task, and calls with results of that many bytes.
+func conversation(results ...int) []model.Message {
+	messages := []model.Message{{Role: model.RoleUser, Text: "the task"}}
+	for _, bytes := range results {
 		messages = append(messages,
 			model.Message{Role: model.RoleAssistant, Calls: []model.Call{{ID: "c", Name: "read", Arguments: []byte("{}")}}},
 			model.Message{Role: model.RoleTool, Results: []model.Result{{ID: "c", Name: "read", Text: strings.Repeat("x", bytes)}}})
 	}
-	kept := func() (n int) {
-		for _, m := range messages {
-			for _, r := range m.Results {
-				if strings.HasPrefix(r.Text, "xxx") {
-					n++
-				}
+	return messages
+}
+
+// kept is how many results are as they were.
+func kept(messages []model.Message) (n int) {
+	for _, m := range messages {
+		for _, r := range m.Results {
+			if strings.HasPrefix(r.Text, "xxx") {
+				n++
 			}
 		}
-		return n
 	}
+	return n
+}
+
+func TestWindow(t *testing.T) {
+	t.Parallel()
 	w := newWindow(10_000, 1000)
-	for range 10 {
-		add(1000)
-	}
+	messages := conversation(slices.Repeat([]int{1000}, 10)...)
 	w.learn(messages, 6000)
-	if w.fit(messages) || kept() != 10 {
+	if _, dropped := w.fit(messages); dropped || kept(messages) != 10 {
 		t.Error("6000 tokens of 10000 are no reason to drop anything")
 	}
 	w.learn(messages, 8000) // the same bytes, by the server's count
-	if !w.fit(messages) || kept() != 5 || w.tokens(messages) > 5000 {
-		t.Errorf("%d are left, %v tokens", kept(), w.tokens(messages))
+	messages, dropped := w.fit(messages)
+	if !dropped || kept(messages) != 5 || len(messages) != 21 || w.tokens(messages) > 5000 {
+		t.Errorf("%d of %d are left, %v tokens", kept(messages), len(messages), w.tokens(messages))
 	}
-	if !strings.HasPrefix(messages[len(messages)-1].Results[0].Text, "xxx") || strings.HasPrefix(messages[1].Results[0].Text, "xxx") {
+	if !strings.HasPrefix(messages[20].Results[0].Text, "xxx") || strings.HasPrefix(messages[2].Results[0].Text, "xxx") {
 		t.Error("not the oldest were dropped")
 	}
-	if w.fit(messages) {
+	if _, dropped := w.fit(messages); dropped {
 		t.Error("dropped again")
 	}
-	if !w.refused(messages) || kept() > 3 {
-		t.Errorf("the server refused it, and %d are left", kept())
+	if messages, dropped = w.refused(messages); !dropped || w.tokens(messages) > 2500 {
+		t.Errorf("the server refused it, and %v tokens are left", w.tokens(messages))
 	}
-	for w.refused(messages) {
-		if kept() == 0 {
-			t.Fatal("the last output was dropped")
+	for dropped {
+		if messages, dropped = w.refused(messages); kept(messages) == 0 || messages[0].Role != model.RoleUser {
+			t.Fatal("the task or the last output was dropped")
 		}
 	}
 	w.learn(messages, 1<<60)
 	w.learn(messages, -5)
 	if w.ratio != 1.5 {
 		t.Errorf("a token is %v of a byte", w.ratio)
+	}
+}
+
+// TestForget has a conversation that is long although no output is: whole steps go, and what is left is
+// a conversation.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	messages := conversation(slices.Repeat([]int{10}, 500)...)
+	messages = append(messages, model.Message{Role: model.RoleAssistant, Text: "done"}, model.Message{Role: model.RoleUser, Text: "and now?"})
+	w := newWindow(2000, 0)
+	messages, dropped := w.fit(messages)
+	if !dropped || w.tokens(messages) > 1100 || w.tokens(messages) < 900 {
+		t.Errorf("%v tokens are left", w.tokens(messages))
+	}
+	if !strings.HasPrefix(messages[0].Text, "the task\n\n[") || messages[len(messages)-1].Text != "and now?" {
+		t.Errorf("what the user said: %q, %q", messages[0].Text, messages[len(messages)-1].Text)
+	}
+	for i, m := range messages {
+		if err := follows(messages[:i], m); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	messages, _ = w.forget(messages, 0, 1)
+	messages, _ = w.forget(messages, 0, 1)
+	if len(messages) != 3 || strings.Count(messages[0].Text, "[") != 1 {
+		t.Errorf("left are %+v", messages)
+	}
+}
+
+func TestTrim(t *testing.T) {
+	t.Parallel()
+	w := newWindow(1000, 0)
+	w.ratio = 0.25 // 1000 bytes are a quarter
+	results := []model.Result{{Text: strings.Repeat("é", 300)}, {Text: strings.Repeat("é", 300)}, {Text: strings.Repeat("é", 300)}, {Text: "short"}}
+	w.trim(results)
+	for i, want := range []string{strings.Repeat("é", 300), strings.Repeat("é", 200), "", "short"} {
+		got, said, cut := strings.Cut(results[i].Text, "\n[Cut off here: ")
+		if got != want || cut != (i == 1 || i == 2) || i == 2 && !strings.HasPrefix(said, "600 bytes") {
+			t.Errorf("%d is %q", i, results[i].Text)
+		}
 	}
 }
 

@@ -21,7 +21,9 @@ const (
 	sayInterrupted = "Interrupted: it is not known whether this call was made. Look before you make it again."
 	sayCutCall     = "Not done: your answer was cut off at the limit of output before the arguments of this call were complete. " +
 		"Make it again with shorter arguments: several small edits instead of one large write."
-	sayDropped = "[The output of this call, %d bytes, was dropped to save space. Call %s again if you need it.]"
-	sayRepeat  = "\n\n[You have made this same call %d times in a row, with this same result. Making it again changes nothing: " +
+	sayDropped   = "[The output of this call, %d bytes, was dropped to save space. Call %s again if you need it.]"
+	sayTrimmed   = "\n[Cut off here: %d bytes more do not fit into this conversation. Ask for less at a time.]"
+	sayForgotten = "\n\n[Your first steps are no longer in this conversation, to save space. What they changed in the files is done.]"
+	sayRepeat    = "\n\n[You have made this same call %d times in a row, with this same result. Making it again changes nothing: " +
 		"do something else, or stop and report.]"
 )

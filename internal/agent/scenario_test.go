@@ -223,7 +223,7 @@ var scenarios = []scenario{
 	{
 		name:    "the server falls silent",
 		steps:   []script.Step{{Fault: script.FaultHang}, does(call("ls")), {Text: "half of an answer", Calls: []script.Call{call("ls")}, Fault: script.FaultStall}, says("awake")},
-		prepare: func(_ *testing.T, b *bench) { b.m.Idle = 100 * time.Millisecond },
+		prepare: func(_ *testing.T, b *bench) { b.m.Idle = time.Second },
 		want:    final("awake", "done"),
 		check: func(t *testing.T, b *bench, all []event) {
 			if len(b.waits) != 2 || !strings.Contains(fmt.Sprint(all), "fallen silent") {
@@ -394,6 +394,26 @@ var scenarios = []scenario{
 			}
 			if dropped != 1 {
 				t.Errorf("output was dropped %d times", dropped)
+			}
+		},
+	},
+	{
+		name: "asks for more than fits",
+		steps: []script.Step{
+			does(read("1.txt"), read("2.txt"), read("3.txt"), read("4.txt"), read("5.txt"), call("ls")),
+			says("read"),
+		},
+		prepare: func(t *testing.T, b *bench) {
+			for i := range 5 {
+				b.write(t, fmt.Sprintf("%d.txt", i+1), strings.Repeat(fmt.Sprintf("line of file %d\n", i+1), 500))
+			}
+			b.o.Context = 18000
+		},
+		want: final("read", "done"),
+		check: func(t *testing.T, b *bench, _ []event) {
+			body := b.body(t, 1)
+			if len(body) > 18000*4/2 || !strings.Contains(body, "line of file 1") || !strings.Contains(body, "Cut off here") || !strings.Contains(body, "3.txt") {
+				t.Errorf("%d bytes: %s", len(body), body)
 			}
 		},
 	},
