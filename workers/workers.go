@@ -166,6 +166,12 @@ func runAnew(ctx context.Context, adapter Adapter, t Turn, try schemas.Try) (sch
 	return again, final, err
 }
 
+// Unstarted is what Run returns of a turn whose folders cannot be made.
+func Unstarted(t Turn, err error) (schemas.Try, Final) {
+	try, final := begun(t)
+	return unstarted(try, err), final
+}
+
 // begun is what a turn has before anything has happened.
 func begun(t Turn) (schemas.Try, Final) {
 	return schemas.Try{Profile: schemas.ProfileRef{

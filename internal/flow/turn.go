@@ -260,7 +260,8 @@ func (t *turn) start(ctx context.Context, req turnRequest) error {
 	}
 	start, err := schemas.MarshalIndent(schemas.AttemptStart{
 		SchemaVersion: schemas.Version, Attempt: t.number, Profile: profileRef(t.chain[0], t.phase.State.Profile.Source),
-		Argv: argv, StartTree: string(t.base.Tree), StartedAt: t.s.Now(), Text: req.text,
+		Argv: argv, StartTree: string(t.base.Tree), StartedAt: t.s.Now(),
+		Text: t.s.Config.Redactor(t.s.Getenv).Redact(req.text),
 	})
 	if err != nil {
 		return err
@@ -445,12 +446,16 @@ func (t *turn) runChain(ctx context.Context) {
 func (t *turn) try(ctx context.Context, i int, p *config.Profile) (schemas.Try, workers.Final, error) {
 	home := homeOf(t.scratch, i)
 	tmp := filepath.Join(t.scratch, "tmp"+strconv.Itoa(i))
-	for _, dir := range []string{home, tmp} {
-		if err := durable.Mkdir(dir, 0o700); err != nil {
-			return schemas.Try{Profile: profileRef(p, "fallback"), Outcome: schemas.OutcomeError, FailureClass: schemas.FailureSetup, Message: err.Error()}, workers.Final{}, nil
-		}
+	turn := t.workerTurn(p, home, tmp)
+	var try schemas.Try
+	var final workers.Final
+	err := errors.Join(durable.Mkdir(home, 0o700), durable.Mkdir(tmp, 0o700))
+	if err != nil {
+		try, final = workers.Unstarted(turn, err)
+		err = nil
+	} else {
+		try, final, err = workers.Run(ctx, turn)
 	}
-	try, final, err := workers.Run(ctx, t.workerTurn(p, home, tmp))
 	try.Profile = profileRef(p, t.phase.State.Profile.Source)
 	return try, final, err
 }
