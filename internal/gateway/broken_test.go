@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/git-spot/git-spot/internal/gateway"
+	"github.com/git-spot/git-spot/schemas"
 )
 
 const (
@@ -137,7 +138,8 @@ func TestProvidersThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestWorkerHangsUp: the provider is let go at once, so that it stops working on what nobody reads.
+// TestWorkerHangsUp: the provider is let go at once, so that it stops working on what nobody reads, and
+// the budget is charged all the same.
 func TestWorkerHangsUp(t *testing.T) {
 	t.Parallel()
 	begun, ended := make(chan struct{}), make(chan struct{})
@@ -148,7 +150,7 @@ func TestWorkerHangsUp(t *testing.T) {
 		<-r.Context().Done()
 		close(ended)
 	})
-	g := start(t, gateway.Options{Upstream: p.URL})
+	g := start(t, gateway.Options{Upstream: p.URL, Limits: schemas.Limits{MaxTokens: 1}})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	result := make(chan result)
@@ -158,6 +160,9 @@ func TestWorkerHangsUp(t *testing.T) {
 	<-ended
 	if got := <-result; got.err == nil {
 		t.Errorf("got %s", got)
+	}
+	if got := g.post(t, apis["chat"].body); got.status != http.StatusPaymentRequired {
+		t.Errorf("got %s: hanging up is no way to spend nothing", got)
 	}
 }
 
@@ -553,4 +558,39 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 		}
 	}
 	close(next)
+}
+
+// TestCloseEndsConnecting: a provider that takes a connection and says nothing does not outlive Close.
+func TestCloseEndsConnecting(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close() //nolint:errcheck // one connection was taken
+	g := start(t, gateway.Options{Upstream: "https://" + ln.Addr().String()})
+	result := make(chan result)
+	go func() { result <- g.post(t, apis["chat"].body) }()
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()                                            //nolint:errcheck // read to its end
+	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil { // the beginning of a handshake
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := <-result; got.err == nil {
+		t.Errorf("got %s", got)
+	}
+	began := time.Now()
+	hold(conn)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the connection was open for %v more", took)
+	}
+	if _, warnings := g.said(); len(warnings) > 0 {
+		t.Errorf("got %q: nothing was sent", warnings)
+	}
 }

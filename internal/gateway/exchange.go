@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,7 +110,7 @@ func loopback(host string) bool {
 // admits says whether the header has this run's token, in either of the places where a key is looked for.
 func (g *Gateway) admits(h http.Header) bool {
 	right := 0
-	for _, presented := range append(h.Values("X-Api-Key"), h.Values("Authorization")...) {
+	for _, presented := range slices.Concat(h.Values("X-Api-Key"), h.Values("Authorization")) {
 		if scheme, rest, ok := strings.Cut(presented, " "); ok && strings.EqualFold(scheme, "Bearer") {
 			presented = rest
 		}
@@ -353,7 +354,7 @@ func (x *transfer) settle() {
 	}
 	x.g.meter.answered(x.reading.model)
 	text := x.reading.text
-	if x.events.kind != sse {
+	if text == 0 { // it is in one piece, or has a form of its own
 		text = x.size
 	}
 	x.bill.settle(x.usage(), text)

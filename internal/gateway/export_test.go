@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"io"
 	"net"
 	"time"
 
@@ -83,4 +84,10 @@ func Reaches(host, address, key string) error {
 		return err
 	}
 	return p.control("tcp", address, nil)
+}
+
+// ReadRecord says whether a record can be replayed.
+func ReadRecord(from io.Reader) error {
+	_, err := readRecord(from, config.Redactor{})
+	return err
 }

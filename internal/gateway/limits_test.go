@@ -133,6 +133,20 @@ func TestUsageThatIsNotKnown(t *testing.T) {
 	}
 }
 
+// TestUsageOfAStrangeStream: where nothing can be told apart, everything is charged.
+func TestUsageOfAStrangeStream(t *testing.T) {
+	t.Parallel()
+	p := serve(t, answer(200, nil, "data: "+strings.Repeat("x", 396)+"\n\n"))
+	for tokens, served := range map[int64]int{21 + 101: 1, 21 + 102: 2} {
+		g := start(t, gateway.Options{Upstream: p.URL, Limits: schemas.Limits{MaxTokens: tokens}})
+		for i := range 3 {
+			if got := g.post(t, `{"model":"m","stream":true,"messages":[]}`); (got.status == 200) != (i < served) {
+				t.Errorf("%d tokens: request %d: got %s", tokens, i+1, got)
+			}
+		}
+	}
+}
+
 // TestUsageThatIsKnownInPart: the beginning of a stream that broke off counts.
 func TestUsageThatIsKnownInPart(t *testing.T) {
 	t.Parallel()

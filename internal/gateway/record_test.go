@@ -241,3 +241,15 @@ func FuzzRedactText(f *testing.F) {
 		}
 	})
 }
+
+// FuzzRecord: a record is read or refused, whatever is in it.
+func FuzzRecord(f *testing.F) {
+	f.Add(`{"request":{"method":"POST","path":"/chat/completions","body":"{\"prompt_cache_key\":1}"},"response":{"status":200,"header":{"a":"b"},"body":"x","cut":true}}` + "\n")
+	f.Add("\n{}\n[")
+	f.Add(`{"response":{"status":1e3,"header":null}}`)
+	f.Fuzz(func(t *testing.T, in string) {
+		if err := gateway.ReadRecord(strings.NewReader(in)); err == nil && strings.Contains(in, "status") && !strings.ContainsAny(in, "2345") {
+			t.Fatalf("%q has no status that there is", in)
+		}
+	})
+}
