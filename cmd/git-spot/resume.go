@@ -28,7 +28,7 @@ revision: at most spot.maxRevisions of both. --text - reads the text from standa
 			idFlag(&id),
 			&cli.StringFlag{Name: "text", Usage: "tell the worker `TEXT`; - is standard input", Destination: &text},
 		},
-		Metadata: help(`git spot resume --id fix-login --text "Use the second format."`, append(turnCodes(),
+		Metadata: help("git spot resume --id fix-login --text 'Use the second format.'", append(turnCodes(),
 			schemas.CodeRevisionLimit, schemas.CodeConcurrencyLimit)...),
 		Action: func(ctx context.Context, c *cli.Command) (err error) {
 			if id, err = runWord(c, id); err != nil {
