@@ -574,13 +574,15 @@ func (s *sandbox) profile(name, script string) {
 // count is what a script says so that starts counts it.
 func (s *sandbox) count() string { return "echo x >>" + s.dir + "/starts" }
 
-// save keeps the sandbox as it is now.
+// save keeps the sandbox as it is now, and goes on with a copy of it, as restore makes them: files that were copied have
+// other times than git's index says, and take other calls of git.
 func (s *sandbox) save() {
 	if !s.torn {
 		s.look()
 	}
 	s.check(durable.RemoveAll(s.backup))
 	s.check(durable.CopyTree(s.dir, s.backup))
+	s.restore()
 }
 
 // look remembers what is the user's.
