@@ -28,6 +28,8 @@ const module = "github.com/git-spot/git-spot/"
 var exempt = map[string]string{
 	"bench/measure":         "measures; it is not shipped",
 	"gitstate/statetest":    "a test suite",
+	"internal/agent":        "the worker: a process of its own, whose files are its own",
+	"internal/agent/tools":  "as internal/agent",
 	"internal/fault.At":     "writes the log of the points itself",
 	"internal/proc.Exec":    "its callers pass the point: they know what is run",
 	"internal/proc/shim":    "another process, which starts what Supervise has passed the point for",
