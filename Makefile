@@ -28,7 +28,7 @@ export GOFLAGS := $(GOFLAGS) $(call sdk,github.com/openai/openai-go/v3) $(call s
 TOOL      := $(GO) tool -modfile=tools/go.mod
 LINT      := .ci/lint
 TESTCOUNT := .cache/bin/testcount
-TIMEOUT   := -timeout 20m
+TIMEOUT   := -timeout 30m
 
 # Where tests make their repositories. Asked when a recipe runs.
 FAST = TMPDIR=$(shell .ci/tmpdir)
