@@ -341,8 +341,11 @@ func shown(n *int64) string {
 // byte, and the usage in the receipt is what the server sent, to the token.
 func TestBuiltinLandsTasks(t *testing.T) {
 	t.Parallel()
-	for _, api := range []string{"chat", "responses", "messages"} {
-		for _, a := range assignments() {
+	for i, api := range []string{"chat", "responses", "messages"} {
+		for j, a := range assignments() {
+			if raceEnabled && (i+j)%3 != 0 {
+				continue // each task over one format: the agent, where they differ, is not built for the race detector
+			}
 			t.Run(api+"/"+a.name, func(t *testing.T) {
 				t.Parallel()
 				w := newWorkbench(t, api, &a)
