@@ -147,13 +147,13 @@ func (r Redactor) Redact(s string) string {
 }
 
 // The escapes of JSON, and what stands for them while secrets are looked for: a secret neither begins in
-// an escape nor goes on through it. A form feed is in no JSON.
+// an escape nor goes on through it. A form feed is in no JSON and no stream of events.
 var (
 	shield   = strings.NewReplacer(`\\`, "\f\\", `\"`, "\f\"", `\/`, "\f/", `\n`, "\f.", `\r`, "\f,", `\t`, "\f;", `\b`, "\f!", `\f`, "\f?")
 	unshield = strings.NewReplacer("\f\\", `\\`, "\f\"", `\"`, "\f/", `\/`, "\f.", `\n`, "\f,", `\r`, "\f;", `\t`, "\f!", `\b`, "\f?", `\f`)
 )
 
-// RedactJSON is Redact for JSON, or lines of it, and leaves it what it is.
+// RedactJSON is Redact for JSON, or a stream of it, and leaves it what it is.
 func (r Redactor) RedactJSON(s string) string {
 	if strings.Contains(s, "\f") {
 		return r.Redact(s)

@@ -75,3 +75,37 @@ func TestRedactJSONLeavesJSON(t *testing.T) {
 		})
 	}
 }
+
+// TestRedactJSON: JSON stays JSON whatever is masked in it.
+func TestRedactJSON(t *testing.T) {
+	t.Parallel()
+	r := config.Redactor{}.With("a-key-of-somebody")
+	for in, want := range map[string]string{
+		`{"a":"\\\"\n\t\r\b\f\/\u00e9"}`:               `{"a":"\\\"\n\t\r\b\f\/\u00e9"}`,
+		`"KEY=0123456789abc\"rest"`:                    `"KEY=[redacted]\"rest"`,
+		`"KEY=0123456789abc\nrest"`:                    `"KEY=[redacted]\nrest"`,
+		`"\\na-key-of-somebody\\"`:                     `"\\n[redacted]\\"`,
+		"form feed \f \\n a-key-of-somebody":           "form feed \f \\n [redacted]",
+		`"\nsk-0123456789abcdefghij\n"`:                `"\n[redacted]\n"`,
+		`data: {"x":"sk-0123456789abcdefghij"}` + "\n": `data: {"x":"[redacted]"}` + "\n",
+	} {
+		if got := r.RedactJSON(in); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
+// FuzzRedactJSON: what is masked in JSON leaves JSON, and nothing changes where nothing is masked.
+func FuzzRedactJSON(f *testing.F) {
+	f.Add(`{"a":"KEY=0123456789abc\"","b":["https://a:bcdef@x\n","\\\u0000\\\""]}`)
+	f.Add(`"\nsk-0123456789abcdefghij\\"`)
+	f.Fuzz(func(t *testing.T, in string) {
+		out := config.Redactor{}.RedactJSON(in)
+		if !strings.Contains(out, "[redacted]") && out != in {
+			t.Fatalf("got %q of %q", out, in)
+		}
+		if json.Valid([]byte(in)) && !json.Valid([]byte(out)) {
+			t.Fatalf("got %q, which is no JSON, of %q", out, in)
+		}
+	})
+}

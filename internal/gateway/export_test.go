@@ -69,9 +69,6 @@ func Mask(key string, pieces ...[]byte) (out []string) {
 // SameModel says whether no warning is due.
 func SameModel(asked, answered string) bool { return sameModel(asked, answered) }
 
-// RedactText masks secrets in JSON.
-func RedactText(r config.Redactor, s string) string { return redactText(r, s) }
-
 // MaxEvent is the most that is looked at of one event.
 const MaxEvent = maxEvent
 

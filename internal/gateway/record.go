@@ -62,7 +62,7 @@ func (r *recorder) begin(x *transfer) *kept {
 		return k
 	}
 	k.line.Request.Method, k.line.Request.Path = http.MethodPost, x.route.path
-	k.line.Request.Body = redactText(r.redact, string(x.request.body))
+	k.line.Request.Body = r.redact.RedactJSON(string(x.request.body))
 	k.line.Response.Status, k.line.Response.Header = x.status, map[string]string{}
 	for name := range x.w.Header() {
 		k.line.Response.Header[name] = r.redact.Redact(x.w.Header().Get(name))
@@ -84,7 +84,7 @@ func (k *kept) end(whole bool) {
 		k.warn("an exchange was not recorded: it is too long, or not text")
 		return
 	}
-	k.line.Response.Body = redactText(k.redact, string(k.body.data))
+	k.line.Response.Body = k.redact.RedactJSON(string(k.body.data))
 	k.line.Response.Cut = !whole
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -98,21 +98,6 @@ func (k *kept) end(whole bool) {
 	if err != nil {
 		k.warn(fmt.Sprintf("an exchange was not recorded: %v", err))
 	}
-}
-
-// The escapes of JSON, and what stands for them while secrets are looked for: a secret neither begins in
-// an escape nor goes on through it. A form feed is in no JSON and no stream of events.
-var (
-	shield   = strings.NewReplacer(`\\`, "\f\\", `\"`, "\f\"", `\/`, "\f/", `\n`, "\f.", `\r`, "\f,", `\t`, "\f;", `\b`, "\f!", `\f`, "\f?")
-	unshield = strings.NewReplacer("\f\\", `\\`, "\f\"", `\"`, "\f/", `\/`, "\f.", `\n`, "\f,", `\r`, "\f;", `\t`, "\f!", `\b`, "\f?", `\f`)
-)
-
-// redactText masks secrets in JSON, or in a stream of it, and leaves it what it is.
-func redactText(r config.Redactor, s string) string {
-	if strings.Contains(s, "\f") {
-		return r.Redact(s)
-	}
-	return unshield.Replace(r.Redact(shield.Replace(s)))
 }
 
 // replay answers from a record.
@@ -166,7 +151,7 @@ func exchangeKey(path, body string) [sha256.Size]byte {
 
 // ask takes the next answer to an equal request.
 func (p *replay) ask(_ context.Context, route route, _ http.Header, body []byte) (*http.Response, error) {
-	key := exchangeKey(route.path, redactText(p.redact, string(body)))
+	key := exchangeKey(route.path, p.redact.RedactJSON(string(body)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.left[key]) == 0 {
