@@ -81,8 +81,6 @@ func (s *Session) writeSnapshot(ctx context.Context, write func(context.Context,
 // liveFolder holds what grows while a turn runs.
 func (s *Session) liveFolder(id gitstate.RunID) string { return gitstate.RunFolder(s.Repo, id) }
 
-func (s *Session) makeLiveFolder(id gitstate.RunID) error { return gitstate.MakeRunFolder(s.Repo, id) }
-
 // LogPath is the live log of a run's turn for people.
 func (s *Session) LogPath(id gitstate.RunID) string {
 	return filepath.Join(s.liveFolder(id), "worker.log")

@@ -62,7 +62,7 @@ func (s *Session) keepFingerprint(ctx context.Context, id gitstate.RunID) (*work
 	if err != nil {
 		return nil, err
 	}
-	if err := s.makeLiveFolder(id); err != nil {
+	if err := gitstate.MakeRunFolder(s.Repo, id); err != nil {
 		return nil, err
 	}
 	return f, f.Save(s.fingerprintPath(id))

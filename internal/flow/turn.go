@@ -308,7 +308,7 @@ func (t *turn) start(ctx context.Context, req turnRequest) error {
 // openLogs starts the live logs of the attempt and the private folders of the worker.
 func (t *turn) openLogs() error {
 	live := t.s.liveFolder(t.phase.ID)
-	if err := t.s.makeLiveFolder(t.phase.ID); err != nil {
+	if err := gitstate.MakeRunFolder(t.s.Repo, t.phase.ID); err != nil {
 		return err
 	}
 	for name, f := range map[string]**os.File{"events.jsonl": &t.events, "worker.log": &t.log} {
